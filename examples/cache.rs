@@ -1,5 +1,5 @@
 //! A cache on disk for a program in a container: it never takes more than its share of the
-//! container's memory, however much is in it, and keeps no more on disk than it is told.
+//! container's memory, however much is in it, and keeps about as much on disk as it is told.
 //!
 //! What is cached here are the numbers of steps of Collatz sequences. Entries are written in
 //! generations, a keyspace each; when the newest is half as large as the cache may be, the oldest
@@ -23,8 +23,10 @@ struct Cache {
 }
 
 /// A generation is seen to be full by what of it is in tables: in steps of a small write buffer.
+const WRITE_BUFFER: u64 = 256 << 10;
+
 fn options() -> KeyspaceOptions {
-    KeyspaceOptions::new().write_buffer(1 << 20)
+    KeyspaceOptions::new().write_buffer(WRITE_BUFFER)
 }
 
 fn name(generation: u64) -> String {
@@ -45,6 +47,10 @@ impl Cache {
             None => 0,
         };
         let keyspace = db.open_keyspace(&name(newest), options())?;
+        // One that was to be dropped as the process died.
+        for old in found.iter().rev().skip(2) {
+            db.drop_keyspace(old)?;
+        }
         let before = newest
             .checked_sub(1)
             .and_then(|old| db.keyspace(&name(old)).ok());
@@ -65,7 +71,7 @@ impl Cache {
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> shamba::Result<()> {
         self.newest.1.put(key, value)?;
-        if self.newest.1.size_on_disk() > self.most_bytes / 2 {
+        if self.newest.1.size_on_disk() + WRITE_BUFFER > self.most_bytes / 2 {
             let next = self.newest.0 + 1;
             let keyspace = self.db.open_keyspace(&name(next), options())?;
             let (old, filled) = std::mem::replace(&mut self.newest, (next, keyspace));

@@ -1,6 +1,7 @@
 //! Measurements over time, asked by range, forgotten after some days.
 //!
-//! A day is a keyspace, so that forgetting one is `drop_keyspace`: no deletions, no compaction. In
+//! A day is a keyspace, so that forgetting one is `drop_keyspace`: no deletions, no compaction. A
+//! time to come is refused: one that is wrong would make all that is there old. In
 //! it a key is the series, a zero byte and the time, so that a series lies together in time's
 //! order.
 //!
@@ -12,6 +13,7 @@
 
 use std::error::Error;
 use std::io::BufRead;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use shamba::{Db, KeyspaceOptions, MemoryBudget, Options};
 
@@ -30,8 +32,17 @@ fn key(series: &str, time: u64) -> Vec<u8> {
     [series.as_bytes(), &[0], &time.to_be_bytes()].concat()
 }
 
-/// Adds what standard input has, and forgets all but the newest days.
-fn add(db: &Db, days_kept: u64) -> Result<(), Box<dyn Error>> {
+fn days(db: &Db) -> Vec<u64> {
+    let names = db.keyspaces();
+    let mut days: Vec<u64> = names.iter().filter_map(|name| day_of(name)).collect();
+    days.sort_unstable();
+    days
+}
+
+/// Adds what standard input has. With each new day the oldest are forgotten.
+fn add(db: &Db, days_kept: usize) -> Result<(), Box<dyn Error>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let mut known = days(db);
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let mut fields = line.split_whitespace();
@@ -40,31 +51,26 @@ fn add(db: &Db, days_kept: u64) -> Result<(), Box<dyn Error>> {
             return Err(format!("`{line}` is no series, time and value").into());
         };
         let (time, value): (u64, f64) = (time.parse()?, value.parse()?);
+        if time > now + DAY {
+            return Err(format!("`{line}`: times are seconds since 1970, and not to come").into());
+        }
         let day = db.open_keyspace(&keyspace_of(time / DAY), KeyspaceOptions::default())?;
         day.put(key(series, time), value.to_be_bytes())?;
-    }
-    let mut days: Vec<u64> = db
-        .keyspaces()
-        .iter()
-        .filter_map(|name| day_of(name))
-        .collect();
-    days.sort_unstable();
-    let newest = days.last().copied().unwrap_or(0);
-    for day in days.into_iter().filter(|day| day + days_kept <= newest) {
-        db.drop_keyspace(&keyspace_of(day))?;
-        println!("day {day} is forgotten");
+        if !known.contains(&(time / DAY)) {
+            known = days(db);
+            for old in known.iter().rev().skip(days_kept) {
+                db.drop_keyspace(&keyspace_of(*old))?;
+                println!("day {old} is forgotten");
+            }
+            known = days(db);
+        }
     }
     Ok(())
 }
 
 /// Prints a series from one time up to another.
 fn ask(db: &Db, series: &str, from: u64, to: u64) -> Result<(), Box<dyn Error>> {
-    let mut days: Vec<u64> = db
-        .keyspaces()
-        .iter()
-        .filter_map(|name| day_of(name))
-        .collect();
-    days.sort_unstable();
+    let mut days = days(db);
     days.retain(|day| (from / DAY..=to / DAY).contains(day));
     let (mut count, mut sum) = (0u32, 0.0);
     for day in days {

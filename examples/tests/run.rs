@@ -70,7 +70,7 @@ fn a_cache_keeps_within_memory_and_disk() {
         number.unwrap_or_else(|| panic!("{words}"))
     };
     assert!(number("memory", 0) <= number("memory", 1), "{full}");
-    assert!(number("on disk", 0) < 8 << 20, "{full}");
+    assert!(number("on disk", 0) < 5 << 20, "{full}");
 }
 
 #[test]

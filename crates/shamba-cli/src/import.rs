@@ -20,7 +20,7 @@ Formats (export writes the same, so that what goes in comes back):
   tsv    a line is a key, a tab, a value; further tabs belong to the value;
          \\t \\n \\r \\\\ stand for tab, line feed, carriage return, backslash
   csv    RFC 4180; several value columns are kept as one CSV record
-  jsonl  {\"key\":\"…\",\"value\":\"…\"} a line; key_base64 and value_base64 for bytes that are not
+  jsonl  {\"key\":\"…\",\"value\":\"…\"} a line, a number by its text; key_base64 and value_base64 for bytes that are not
          UTF-8; with --key FIELD the value is the whole object, as it stands
 
 Of a key that comes twice the later value counts. A malformed line ends the import with its number;

@@ -120,6 +120,9 @@ pub fn run(global: &Global, args: &ScanArgs) -> Result<(), Failure> {
         line.clear();
         entry(args, iter.key(), iter.value(), &mut line)
             .map_err(|what| Failure::data(what, "use `shamba export`"))?;
+        if args.json {
+            line = text::json_for_terminal(&line);
+        }
         out.write_all(&line).map_err(Failure::output)?;
         left -= 1;
         if args.reverse {

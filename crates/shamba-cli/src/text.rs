@@ -20,8 +20,32 @@ pub fn escape(bytes: &[u8], tabs: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// As [`escape`], with what a terminal should not get as `\xNN` too: control characters, with which
-/// it would do something, and what is not UTF-8.
+/// Whether a terminal would do something with a character instead of showing it: controls, and
+/// what changes the direction or the end of lines.
+fn commands_terminal(character: char) -> bool {
+    const FORMATS: [std::ops::RangeInclusive<char>; 4] = [
+        '\u{200e}'..='\u{200f}',
+        '\u{2028}'..='\u{202e}',
+        '\u{2066}'..='\u{2069}',
+        '\u{061c}'..='\u{061c}',
+    ];
+    character.is_control() || FORMATS.iter().any(|formats| formats.contains(&character))
+}
+
+/// A line of JSON with what a terminal should not get as `\uNNNN`: it stands in strings only.
+pub fn json_for_terminal(line: &[u8]) -> Vec<u8> {
+    let mut out = String::with_capacity(line.len());
+    for character in String::from_utf8_lossy(line).chars() {
+        if character != '\n' && commands_terminal(character) {
+            out += &format!("\\u{:04x}", u32::from(character));
+        } else {
+            out.push(character);
+        }
+    }
+    out.into_bytes()
+}
+
+/// As [`escape`], with what a terminal should not get as `\xNN` too, and what is not UTF-8.
 pub fn escape_for_terminal(bytes: &[u8], tabs: bool, out: &mut Vec<u8>) {
     let hex = |bytes: &[u8], out: &mut Vec<u8>| {
         let digits = bytes.iter().map(|byte| format!("\\x{byte:02x}"));
@@ -33,7 +57,7 @@ pub fn escape_for_terminal(bytes: &[u8], tabs: bool, out: &mut Vec<u8>) {
             let text = character.encode_utf8(&mut buffer).as_bytes();
             match character {
                 '\t' | '\n' | '\r' => escape(text, tabs, out),
-                _ if character.is_control() => hex(text, out),
+                _ if commands_terminal(character) => hex(text, out),
                 _ => escape(text, tabs, out),
             }
         }
@@ -132,8 +156,13 @@ mod tests {
     #[test]
     fn terminals_get_no_commands() {
         let mut out = Vec::new();
-        escape_for_terminal("\x1b[2Jü\u{9b}\x7f".as_bytes(), true, &mut out);
-        assert_eq!(out, "\\x1b[2Jü\\xc2\\x9b\\x7f".as_bytes());
+        escape_for_terminal("\x1b[2Jü\u{9b}\x7f\u{202e}".as_bytes(), true, &mut out);
+        assert_eq!(out, "\\x1b[2Jü\\xc2\\x9b\\x7f\\xe2\\x80\\xae".as_bytes());
+        let line = serde_json::to_string("\x1b[2Jü\u{9b}\u{202e}").unwrap() + "\n";
+        let shown = json_for_terminal(line.as_bytes());
+        assert_eq!(shown, b"\"\\u001b[2J\xc3\xbc\\u009b\\u202e\"\n");
+        let back: String = serde_json::from_slice(&shown).unwrap();
+        assert_eq!(back, "\x1b[2Jü\u{9b}\u{202e}");
     }
 
     #[test]

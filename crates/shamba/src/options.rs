@@ -406,8 +406,10 @@ impl Options {
         self
     }
 
-    /// The options of the default keyspace, from this open on: they are kept with it. Without this
-    /// call it has those that are kept, and at first the defaults.
+    /// The options of the default keyspace, from this open on, as by
+    /// [`Db::alter_keyspace`](crate::Db::alter_keyspace); but a design that
+    /// [`Keyspace::redesign`](crate::Keyspace::redesign) set last stays. Without this call it has
+    /// the options that are kept, and at first the defaults.
     #[must_use]
     pub fn keyspace(mut self, options: KeyspaceOptions) -> Self {
         self.default_keyspace = Some(options);

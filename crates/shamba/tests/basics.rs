@@ -175,3 +175,42 @@ fn clearing_beside_others_loses_nothing_of_theirs() {
     let other = db.keyspace("other").unwrap();
     assert_eq!(contents(&other).unwrap().len(), 10);
 }
+
+/// Writers that wait for compactions hold what clearing needs.
+#[test]
+fn clearing_beside_stalled_writers_comes_to_an_end() {
+    let stalls_soon = small_keyspace()
+        .level0_runs(2)
+        .level0_slowdown(2)
+        .level0_stall(3);
+    let options = options(&MemFs::new())
+        .keyspace(stalls_soon)
+        .background_threads(1);
+    let db = options.open(DIR).unwrap();
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for writer in 0..2u32 {
+                let (db, stop) = (&db, &stop);
+                scope.spawn(move || {
+                    for number in (writer..).step_by(2) {
+                        if stop.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
+                        db.put(key, [7; 100]).unwrap();
+                    }
+                });
+            }
+            for _ in 0..25 {
+                db.clear().unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        done.send(()).unwrap();
+    });
+    let waited = ended.recv_timeout(std::time::Duration::from_secs(120));
+    assert!(waited.is_ok(), "writers and clearing wait for each other");
+}

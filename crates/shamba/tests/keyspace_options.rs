@@ -187,3 +187,47 @@ fn any_options_are_kept() {
         assert_eq!(kept, options, "seed {seed}");
     }
 }
+
+#[test]
+fn an_open_that_names_another_design_moves_as_altering_does() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    db.create_keyspace("a", small_keyspace()).unwrap();
+    db.alter_keyspace("a", small_keyspace().size_ratio(6))
+        .unwrap();
+    db.close().unwrap();
+    let named = small_keyspace().size_ratio(4).level0_runs(3);
+    let options = plain(&fs).keyspace_options("a", named.clone());
+    let db = options.clone().open(DIR).unwrap();
+    assert_eq!(db.keyspace("a").unwrap().options(), named);
+    db.close().unwrap();
+    assert_eq!(open(&fs).keyspace("a").unwrap().options(), named);
+    // What was asked for by itself stays.
+    let db = open(&fs);
+    let keyspace = db.keyspace("a").unwrap();
+    keyspace.redesign(keyspace.design().size_ratio(9)).unwrap();
+    drop(keyspace);
+    db.close().unwrap();
+    let db = options.open(DIR).unwrap();
+    assert_eq!(db.keyspace("a").unwrap().options(), named.size_ratio(9));
+}
+
+#[test]
+fn the_same_options_again_change_nothing() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let keyspace = db.create_keyspace("a", small_keyspace()).unwrap();
+    let filter = FilterOptions::default().bits_per_key(10.0 / 3.0);
+    let options = small_keyspace().filter(filter);
+    db.alter_keyspace("a", options.clone()).unwrap();
+    db.wait_for_compaction().unwrap();
+    for _ in 0..2 {
+        assert!(!keyspace.is_moving());
+        db.alter_keyspace("a", options.clone()).unwrap();
+        assert_eq!(keyspace.options(), options);
+    }
+    assert!(!keyspace.is_moving());
+    drop(keyspace);
+    db.close().unwrap();
+    assert_eq!(open(&fs).keyspace("a").unwrap().options(), options);
+}

@@ -37,13 +37,14 @@ impl DbInner {
         options: KeyspaceOptions,
         if_exists: IfExists,
     ) -> Result<Arc<KeyspaceInner>> {
-        options.validate()?;
         // Mostly it is there, and no lock of writers is to be taken.
-        if if_exists == IfExists::Open
-            && let Ok(found) = self.keyspace_named(name)
-        {
-            return Ok(found);
+        if if_exists == IfExists::Open {
+            self.shared().check_open()?;
+            if let Ok(found) = self.keyspace_named(name) {
+                return Ok(found);
+            }
         }
+        options.validate()?;
         self.shared().check_writable()?;
         if name.is_empty() || name.len() > 255 {
             return Err(Error::option(

@@ -1,6 +1,7 @@
 //! The handle that callers hold. It keeps the database open and does nothing of its own: each call
 //! goes to the module that does the work. What it offers for the default keyspace, [`Keyspace`]
-//! offers for any, and a [`Snapshot`] for both as far as it reads.
+//! offers for any, and a [`Snapshot`] for both as far as it reads. This file is long because every
+//! call stands here with its documentation, which is most of it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -136,6 +137,7 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::get`].
+    #[doc(alias = "exists")]
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.inner()
             .reads()
@@ -229,6 +231,7 @@ impl Db {
     /// writes are not in it. Where it cannot be made ([`Error::Closed`],
     /// [`Error::IteratorsExhausted`]) or comes to what cannot be read, that error is what it yields
     /// last.
+    #[doc(alias = "scan")]
     #[must_use]
     pub fn iter(&self) -> Iter {
         self.iter_with(IterOptions::default())
@@ -258,11 +261,13 @@ impl Db {
     /// # Errors
     /// [`Error::Closed`]; [`Error::IteratorsExhausted`]; its positioning calls report what cannot
     /// be read.
+    #[doc(alias("iterator", "raw_iterator"))]
     pub fn cursor(&self, options: IterOptions) -> Result<Cursor> {
         Cursor::new(&self.shared, self.inner().default_keyspace(), options, None)
     }
 
     /// The database as it is now, readable for as long as the snapshot is held.
+    #[doc(alias("begin_read", "read_tx"))]
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(&self.shared)
@@ -278,6 +283,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::KeyspaceNotFound`].
+    #[doc(alias = "cf_handle")]
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let inner = self.inner().keyspace_named(name)?;
         Ok(Keyspace::new(self.shared.clone(), inner))
@@ -299,7 +305,7 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::create_keyspace`], but for [`Error::KeyspaceExists`].
-    #[doc(alias("open_partition", "create_column_family"))]
+    #[doc(alias("open_partition", "open_table", "create_cf", "create_column_family"))]
     pub fn open_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let inner = self
             .inner()
@@ -329,7 +335,9 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::KeyspaceNotFound`], [`Error::InvalidOption`], and those of [`Db::write`].
+    /// [`Error::KeyspaceNotFound`] or, where it is dropped meanwhile, [`Error::KeyspaceDropped`];
+    /// [`Error::InvalidOption`]; and those of [`Db::write`].
+    #[doc(alias = "set_options")]
     pub fn alter_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<()> {
         self.inner().alter_keyspace(name, options)
     }
@@ -353,11 +361,13 @@ impl Db {
     /// # Errors
     /// [`Error::KeyspaceNotFound`]; [`Error::InvalidOption`] for the default keyspace; those of
     /// [`Db::write`].
+    #[doc(alias("delete_keyspace", "delete_partition", "delete_table", "drop_cf"))]
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         self.inner().drop_keyspace(name)
     }
 
     /// The names of all keyspaces.
+    #[doc(alias("list_cf", "list_keyspace_names", "list_partitions", "list_tables"))]
     #[must_use]
     pub fn keyspaces(&self) -> Vec<String> {
         self.inner()
@@ -381,6 +391,7 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::write`].
+    #[doc(alias("persist", "sync_wal"))]
     pub fn sync(&self) -> Result<()> {
         self.inner().writes().sync()
     }
@@ -398,6 +409,7 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::write`], and the failure of the compaction.
+    #[doc(alias = "major_compaction")]
     pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
         self.inner()
             .background()

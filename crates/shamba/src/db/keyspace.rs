@@ -118,6 +118,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Db::get`](crate::Db::get).
+    #[doc(alias = "exists")]
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.db
             .inner()
@@ -222,6 +223,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Db::write`](crate::Db::write), and the failure of the compaction.
+    #[doc(alias = "major_compaction")]
     pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
         self.db
             .inner()
@@ -286,7 +288,8 @@ impl Keyspace {
 
     /// Gives the keyspace another design, to which it moves by ordinary compactions while reads and
     /// writes go on. Returns once the design is recorded: from then on it is that of every open,
-    /// whatever the options say, until this is called again. A move that was cut off goes on at the
+    /// whatever options that names, until this is called again, or
+    /// [`Db::alter_keyspace`](crate::Db::alter_keyspace). A move that was cut off goes on at the
     /// next open. [`Db::wait_for_compaction`](crate::Db::wait_for_compaction) waits for its end.
     ///
     /// Files that were written before get the new filters when they are next merged, at the latest
@@ -314,6 +317,7 @@ impl Keyspace {
 
     /// Every key of the keyspace as it is now, and its value, in the order of keys. Later writes
     /// are not in it. Errors are those of [`Db::iter`](crate::Db::iter).
+    #[doc(alias = "scan")]
     #[must_use]
     pub fn iter(&self) -> Iter {
         self.iter_with(IterOptions::default())

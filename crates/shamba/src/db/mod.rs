@@ -19,7 +19,8 @@
 //!
 //! Locks, in the order they may be taken: `writer` (who logs a group of writes), `applying` (who
 //! applies one to memtables; see [`write`]), the [`files::Tree`] (the manifest and the installing
-//! of versions), the closed logs, then short ones that hold nothing else. Reads take none of them.
+//! of versions), the closed logs, then short ones that hold nothing else (but see
+//! [`visibility`]). Reads take none of them.
 
 mod background;
 mod batch;

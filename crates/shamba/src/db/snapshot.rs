@@ -76,8 +76,7 @@ impl Snapshot {
             .contains_key(keyspace.inner(), key.as_ref(), Some(self.seq))
     }
 
-    /// The smallest key of the default keyspace then and its value, if there was any. Of another
-    /// keyspace: the first of [`Snapshot::iter_in`].
+    /// The smallest key of the default keyspace then and its value, if there was any.
     ///
     /// # Errors
     /// Those of [`Db::iter`](crate::Db::iter).
@@ -108,6 +107,26 @@ impl Snapshot {
     pub fn len(&self) -> Result<u64> {
         self.cursor(IterOptions::default().fill_cache(false))?
             .count_entries()
+    }
+
+    /// [`Snapshot::first_key_value`] for a keyspace.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    pub fn first_key_value_in(&self, keyspace: &Keyspace) -> Result<Option<(Vec<u8>, Value)>> {
+        self.iter_in(keyspace, IterOptions::default())
+            .next()
+            .transpose()
+    }
+
+    /// [`Snapshot::last_key_value`] for a keyspace.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    pub fn last_key_value_in(&self, keyspace: &Keyspace) -> Result<Option<(Vec<u8>, Value)>> {
+        self.iter_in(keyspace, IterOptions::default())
+            .next_back()
+            .transpose()
     }
 
     /// [`Snapshot::len`] for a keyspace.
@@ -186,6 +205,7 @@ impl Snapshot {
     /// What the options cover of a keyspace as it was then. Errors are those of
     /// [`Db::iter`](crate::Db::iter).
     #[must_use]
+    #[doc(alias("range_in", "prefix_in"))]
     pub fn iter_in(&self, keyspace: &Keyspace, options: IterOptions) -> Iter {
         Iter::new(self.cursor_in(keyspace, options))
     }

@@ -1,7 +1,9 @@
 //! Which sequence numbers readers may see: the newest one, and those that snapshots and iterators
 //! hold, which compaction must keep readable.
 //!
-//! Thread-safe. The list's lock holds nothing else.
+//! Thread-safe. The list's lock holds nothing else, but for [`Visibility::unless_held`]: while a
+//! keyspace is emptied, with the tree held, who begins to read at a number waits for an edit of the
+//! manifest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -90,6 +90,11 @@ impl Design {
         }
     }
 
+    /// Whether the manifest does not tell it from another.
+    pub(crate) fn is_kept_as(&self, other: &Design) -> bool {
+        self.stored(0) == other.stored(0)
+    }
+
     /// The design that the manifest keeps; `None` where this build does not know what it means.
     pub(crate) fn of_stored(stored: &StoredDesign) -> Option<Self> {
         let design = Design {

@@ -209,12 +209,17 @@ fn compression_number(compression: Compression) -> u64 {
     }
 }
 
+/// `None` also for one that is not compiled in: tables that have it say so when they are read.
 fn compression_of(number: u64) -> Option<Compression> {
-    match number {
-        0 => Some(Compression::None),
-        1 => Some(Compression::Lz4),
-        _ => i32::try_from(number - ZSTD).ok().map(Compression::Zstd),
-    }
+    let compression = match number {
+        0 => Compression::None,
+        1 => Compression::Lz4,
+        _ => Compression::Zstd(i32::try_from(number - ZSTD).ok()?),
+    };
+    compression
+        .missing_feature()
+        .is_none()
+        .then_some(compression)
 }
 
 fn family_number(family: FilterFamily) -> u64 {
@@ -499,6 +504,17 @@ mod tests {
             (7, 3)
         );
         assert_eq!(KeptOptions::decode(&bytes[..bytes.len() - 1]), None);
+    }
+
+    /// Only new tables are made otherwise: a build that lacks a codec opens what names it.
+    #[cfg(not(feature = "lz4"))]
+    #[test]
+    fn a_compression_that_is_not_compiled_in_is_left_out() {
+        let mut bytes = Vec::new();
+        put_field(&mut bytes, COMPRESSION, |out| put_varint(out, 1));
+        let kept = KeptOptions::decode(&bytes).unwrap();
+        assert_eq!(kept.unknown, [COMPRESSION]);
+        assert_eq!(kept.options, KeyspaceOptions::default());
     }
 
     /// The numbers are on storage: what is kept once means the same for ever.

@@ -27,17 +27,18 @@ impl Background {
         keyspace.check_alive()?;
         self.shared.check_writable()?;
         let _job = self.jobs.begin()?;
-        let _paused = self.compactor.pause();
         let cleared = loop {
-            self.wait_until(|| !self.compactor.is_running())?;
-            // With the writer held, all that was written is in tables.
+            // With the writer held, all that was written is in tables. It is taken first: whoever
+            // has it may wait for a compaction.
             let writer = self.flush_all()?;
+            let paused = self.compactor.pause();
+            self.wait_until(|| !self.compactor.is_running())?;
             let mut tree = self.files.tree();
             keyspace.check_alive()?;
             let version = keyspace.version();
             // Somebody compacts a range, which is not held off.
             if version.files().any(|file| file.is_busy()) {
-                drop((tree, writer));
+                drop((tree, paused, writer));
                 continue;
             }
             let edit_bytes = EDIT_BYTES * version.sums().files as u64;

@@ -261,7 +261,11 @@ impl KeyspaceInner {
 
     /// Takes on a design that the manifest has; it is moved to unless it was reached.
     pub(super) fn take_on(&self, stored: &StoredDesign, design: &Design) {
-        let options = KeyspaceOptions::clone(&self.options()).with_design(design);
+        let mut options = KeyspaceOptions::clone(&self.options());
+        // Filter bits are kept in thousandths.
+        if !options.design().is_kept_as(design) {
+            options = options.with_design(design);
+        }
         self.limits.set_options(&options);
         self.options.store(Arc::new(options));
         let moving = (!stored.reached).then(|| Arc::new(*stored));

@@ -27,10 +27,11 @@ use super::{DbInner, DbShared};
 use crate::budget::least_limit_for_databases;
 use crate::error::{Error, Result};
 use crate::fs::{FileLock, Fs, create_dir_durably};
-use crate::options::{KeptOptions, KeyspaceOptions, Options};
+use crate::options::{Design, KeptOptions, KeyspaceOptions, Options};
 use crate::table::TableCache;
 use crate::version::{
-    ByNumber, CURRENT, KeyspaceEdit, KeyspaceState, Manifest, Obsolete, TreeState, VersionEdit,
+    ByNumber, CURRENT, KeyspaceEdit, KeyspaceState, Manifest, Obsolete, StoredDesign, TreeState,
+    VersionEdit,
 };
 pub(super) use judge::{Logs, check_length, lengths, refuse_what_is_no_database};
 use judge::{is_database, sync_logs};
@@ -123,6 +124,7 @@ fn edit_of_options(state: &TreeState, options: &Options) -> Option<VersionEdit> 
         let kept = named.to_kept();
         (keyspace.options.as_deref() != Some(&*kept)).then(|| KeyspaceEdit {
             options: Some(kept.into()),
+            design: design_of_named(state, keyspace, named),
             ..KeyspaceEdit::new(id)
         })
     });
@@ -130,6 +132,24 @@ fn edit_of_options(state: &TreeState, options: &Options) -> Option<VersionEdit> 
     (!keyspaces.is_empty()).then(|| VersionEdit {
         keyspaces,
         ..VersionEdit::default()
+    })
+}
+
+/// The design that a keyspace moves to since an open names another: where the one that is stored is
+/// that of the kept options (`Db::alter_keyspace`), which go. One that was asked for by itself
+/// (`Keyspace::redesign`) stays.
+fn design_of_named(
+    state: &TreeState,
+    keyspace: &KeyspaceState,
+    named: &KeyspaceOptions,
+) -> Option<StoredDesign> {
+    let stored = Design::of_stored(keyspace.design.as_ref()?)?;
+    let kept = KeptOptions::decode(keyspace.options.as_deref()?)?;
+    let own = named.design();
+    let replaced = kept.options.design().is_kept_as(&stored) && !own.is_kept_as(&stored);
+    replaced.then(|| StoredDesign {
+        rewrite_filters: own.bits_per_key != stored.bits_per_key,
+        ..own.stored(state.next_created)
     })
 }
 
@@ -153,7 +173,14 @@ fn options_of(
     })?;
     if !kept.unknown.is_empty() {
         let unknown = &kept.unknown;
-        log::warn!("keyspace {name}: options {unknown:?} are of a newer build and left out");
+        log::warn!("keyspace {name}: options {unknown:?} are of another build and left out");
+    }
+    // They say nothing of how to read: they keep nobody from opening.
+    if let Err(error) = kept.options.validate() {
+        log::warn!(
+            "keyspace {name}: its options are of another build, the defaults taken: {error}"
+        );
+        return Ok(KeyspaceOptions::default());
     }
     Ok(kept.options)
 }
@@ -200,7 +227,6 @@ fn assemble(
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
         let own = options_of(dir, &options, (id, &found))?;
-        own.validate()?;
         hints::give(&mut hints, &found.version, &budget);
         let (version, flushed) = (found.version, found.flushed_seq);
         let (name, memory) = (found.name.to_string(), all_keyspaces.reserve(&budget));

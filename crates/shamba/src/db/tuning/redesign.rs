@@ -87,7 +87,7 @@ impl Redesigner {
         let mut tree = self.files.tree();
         keyspace.check_alive()?;
         let design = options.design();
-        let other = design != keyspace.options().design();
+        let other = !design.is_kept_as(&keyspace.options().design());
         let stored = other.then(|| to_move(&tree, keyspace, &design));
         let edit = KeyspaceEdit {
             design: stored,
