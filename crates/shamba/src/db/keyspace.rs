@@ -177,9 +177,10 @@ impl Keyspace {
 
     /// Removes everything in the keyspace, which stays. Mostly that is one change of the manifest,
     /// whatever there is, durable on return; memtables of all keyspaces are flushed before, and
-    /// writes wait for it. While a [`Snapshot`](crate::Snapshot), [`Cursor`] or [`Iter`] of the
-    /// database is held, which may read what was there, it is one deletion for each key instead:
-    /// not atomic, as durable as other writes, and space is reclaimed by compactions.
+    /// writes wait for that and for compactions of this keyspace that are under way. While a
+    /// [`Snapshot`](crate::Snapshot), [`Cursor`] or [`Iter`] of the database is held, which may
+    /// read what was there, it is one deletion for each key instead: not atomic, as durable as
+    /// other writes, and space is reclaimed by compactions.
     ///
     /// What is written by others meanwhile may be removed too.
     ///

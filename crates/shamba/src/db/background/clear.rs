@@ -22,7 +22,8 @@ pub(in crate::db) enum Cleared {
 
 impl Background {
     /// Empties a keyspace, unless a snapshot, cursor or iterator is there: with it readers of
-    /// before would lose what they see. Writes wait meanwhile, and compactions are held off.
+    /// before would lose what they see. Writes wait meanwhile, also for compactions of it that are
+    /// under way; others are held off.
     pub(in crate::db) fn clear_at_once(&self, keyspace: &Arc<KeyspaceInner>) -> Result<Cleared> {
         keyspace.check_alive()?;
         self.shared.check_writable()?;
@@ -32,12 +33,12 @@ impl Background {
             // has it may wait for a compaction.
             let writer = self.flush_all()?;
             let paused = self.compactor.pause();
-            self.wait_until(|| !self.compactor.is_running())?;
+            self.wait_until(|| !is_busy(&keyspace.version()))?;
             let mut tree = self.files.tree();
             keyspace.check_alive()?;
             let version = keyspace.version();
             // Somebody compacts a range, which is not held off.
-            if version.files().any(|file| file.is_busy()) {
+            if is_busy(&version) {
                 drop((tree, paused, writer));
                 continue;
             }
@@ -56,6 +57,10 @@ impl Background {
         self.files.remove_obsolete();
         Ok(cleared)
     }
+}
+
+fn is_busy(version: &Version) -> bool {
+    version.files().any(|file| file.is_busy())
 }
 
 /// The edit that takes all files out of a keyspace.
