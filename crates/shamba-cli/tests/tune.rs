@@ -602,7 +602,7 @@ fn options_stay_within_the_engines() {
     assert!(options["write_buffer"].as_u64().unwrap() <= 2 << 30);
     let rust = options["rust"].as_str().unwrap();
     assert!(
-        rust.contains(&format!("size_ratio: {},", options["size_ratio"])),
+        rust.contains(&format!(".size_ratio({})", options["size_ratio"])),
         "{rust}"
     );
 }
