@@ -216,7 +216,7 @@
 //! | [`Db::first_key_value`] | the same | `first` | `SeekToFirst` |
 //! | [`Db::len`], [`Db::approximate_len`] | the same | `len` | `rocksdb.estimate-num-keys` |
 //! | [`Db::clear`] | `clear` | `delete_table` | `DeleteRange` |
-//! | [`Db::iter`], [`Db::range`], [`Db::prefix`] | the same | `iter`, `range` | bounds of an iterator |
+//! | [`Db::range`], [`Db::prefix`] | the same | `iter`, `range` | bounds of an iterator |
 //! | [`Cursor`] | | | iterator |
 //! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | write transaction | `WriteBatch`, `Write` |
 //! | [`Db::snapshot`] | `snapshot` | read transaction | `GetSnapshot` |

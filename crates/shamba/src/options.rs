@@ -43,6 +43,9 @@ pub(crate) use kept::KeptOptions;
 pub use preset::Preset;
 pub use write::WriteOptions;
 
+/// The most levels whose compression is told apart.
+const MOST_COMPRESSIONS: usize = 64;
+
 /// How durable a write is before it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -189,7 +192,7 @@ impl KeyspaceOptions {
         self.filter_policy.validate()?;
         self.auto_design.iter().try_for_each(AutoDesign::validate)?;
         // The last entry is for all deeper levels, and no tree has more than so many.
-        range("compression", self.compression.len(), 1, 64)?;
+        range("compression", self.compression.len(), 1, MOST_COMPRESSIONS)?;
         for compression in &self.compression {
             if let Compression::Zstd(level) = compression {
                 range("compression", *level, 1, 19)?;

@@ -9,7 +9,7 @@ use super::DbInner;
 use super::batch::DEFAULT_KEYSPACE;
 use super::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
-use crate::options::KeyspaceOptions;
+use crate::options::{KeptOptions, KeyspaceOptions};
 use crate::version::VersionEdit;
 
 /// What [`DbInner::create_keyspace`] does where there is one of the name.
@@ -69,7 +69,7 @@ impl DbInner {
         // Nothing logged before this moment is the new keyspace's.
         self.files().log_edit(
             &mut tree,
-            VersionEdit::create_keyspace_of(id, name, options.to_kept()),
+            VersionEdit::create_keyspace_of(id, name, KeptOptions::encode(&options)),
         )?;
         if options.auto_design.is_some() {
             self.advisor().begin_to_ask();

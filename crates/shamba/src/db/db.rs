@@ -10,7 +10,7 @@ use super::batch::DEFAULT_KEYSPACE;
 use super::catalog::IfExists;
 use super::checkpoint::checkpoint;
 use super::iter::{Cursor, Iter, IterOptions, KeyRange};
-use super::stats::{approximate_len, approximate_size, size_on_disk, statistics};
+use super::stats::{approximate_size, size_on_disk, statistics};
 use super::verify::verify;
 use super::{
     Advice, DbInner, DbShared, Keyspace, Snapshot, Statistics, Value, VerifySummary, WriteBatch,
@@ -150,7 +150,7 @@ impl Db {
     /// Those of [`Db::iter`].
     #[doc(alias = "first")]
     pub fn first_key_value(&self) -> Result<Option<(Vec<u8>, Value)>> {
-        self.iter().next().transpose()
+        self.default_keyspace().first_key_value()
     }
 
     /// The largest key of the default keyspace and its value, if there is any.
@@ -159,7 +159,7 @@ impl Db {
     /// Those of [`Db::iter`].
     #[doc(alias = "last")]
     pub fn last_key_value(&self) -> Result<Option<(Vec<u8>, Value)>> {
-        self.iter().next_back().transpose()
+        self.default_keyspace().last_key_value()
     }
 
     /// Whether the default keyspace holds no key.
@@ -167,7 +167,7 @@ impl Db {
     /// # Errors
     /// Those of [`Db::iter`].
     pub fn is_empty(&self) -> Result<bool> {
-        self.first_key_value().map(|first| first.is_none())
+        self.default_keyspace().is_empty()
     }
 
     /// How many keys the default keyspace holds: exact, and read from all of it. See
@@ -176,8 +176,7 @@ impl Db {
     /// # Errors
     /// Those of [`Db::iter`].
     pub fn len(&self) -> Result<u64> {
-        let options = IterOptions::default().fill_cache(false);
-        self.cursor(options)?.count_entries()
+        self.default_keyspace().len()
     }
 
     /// About how many keys the default keyspace holds, without reading anything: what was written,
@@ -185,7 +184,7 @@ impl Db {
     /// are merged.
     #[must_use]
     pub fn approximate_len(&self) -> u64 {
-        approximate_len(self.inner().default_keyspace())
+        self.default_keyspace().approximate_len()
     }
 
     /// [`Keyspace::clear`] of the default keyspace.

@@ -6,7 +6,9 @@
 //! options say how new tables are made, and nothing of how to read old ones.
 
 use super::design::{merge_policy_number, merge_policy_of};
-use super::{AutoDesign, Compression, FilterFamily, FilterOptions, KeyspaceOptions, Options};
+use super::{
+    AutoDesign, Compression, FilterFamily, FilterOptions, KeyspaceOptions, MOST_COMPRESSIONS,
+};
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_u64, take_varint};
 use crate::filter::{FilterAllocation, ModuleSizes};
 use crate::policy::{FilterPolicy, Skipping, Thresholds};
@@ -54,9 +56,9 @@ fn take_u32_varint(input: &mut &[u8]) -> Option<u32> {
     take_varint(input)?.try_into().ok()
 }
 
-impl KeyspaceOptions {
-    /// The bytes that are kept.
-    pub(crate) fn to_kept(&self) -> Vec<u8> {
+impl KeptOptions {
+    /// The bytes of options.
+    pub(crate) fn encode(options: &KeyspaceOptions) -> Vec<u8> {
         // All by name, so that no option is forgotten.
         let KeyspaceOptions {
             merge_policy,
@@ -72,7 +74,7 @@ impl KeyspaceOptions {
             epoch_lookups,
             auto_design,
             restart_interval,
-        } = self;
+        } = options;
         let FilterOptions {
             family,
             bits_per_key,
@@ -123,17 +125,7 @@ impl KeyspaceOptions {
         }
         out
     }
-}
 
-impl Options {
-    /// The options that a keyspace is to have from this open on, where they are named.
-    pub(crate) fn named(&self, name: &str, is_default: bool) -> Option<&KeyspaceOptions> {
-        let own = self.keyspace_options.get(name);
-        own.or(self.default_keyspace.as_ref().filter(|_| is_default))
-    }
-}
-
-impl KeptOptions {
     /// The options of these bytes; `None` where they are no fields.
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut kept = KeptOptions {
@@ -173,6 +165,10 @@ impl KeptOptions {
             COMPRESSION => {
                 let mut levels = Vec::new();
                 while !input.is_empty() {
+                    // No build writes more, and none is to make a list of any length.
+                    if levels.len() >= MOST_COMPRESSIONS {
+                        return None;
+                    }
                     levels.push(compression_of(take_varint(input)?)?);
                 }
                 options.compression = levels;
@@ -464,7 +460,7 @@ mod tests {
     proptest! {
         #[test]
         fn options_are_what_they_were(options in options()) {
-            let kept = KeptOptions::decode(&options.to_kept()).unwrap();
+            let kept = KeptOptions::decode(&KeptOptions::encode(&options)).unwrap();
             prop_assert_eq!(kept.unknown, Vec::<u64>::new());
             prop_assert_eq!(kept.options, options);
         }
@@ -480,7 +476,7 @@ mod tests {
             at in any::<prop::sample::Index>(),
             bit in 0..8,
         ) {
-            let mut bytes = options.to_kept();
+            let mut bytes = KeptOptions::encode(&options);
             let at = at.index(bytes.len());
             bytes[at] ^= 1u8 << bit;
             let _ = KeptOptions::decode(&bytes).map(|kept| kept.options.validate());
@@ -489,11 +485,7 @@ mod tests {
 
     #[test]
     fn what_a_newer_build_kept_is_named_and_the_rest_taken() {
-        let mut bytes = KeyspaceOptions {
-            size_ratio: 7,
-            ..KeyspaceOptions::default()
-        }
-        .to_kept();
+        let mut bytes = KeptOptions::encode(&KeyspaceOptions::new().size_ratio(7));
         put_field(&mut bytes, 99, |out| put_varint(out, 5));
         // A family that is not known yet: the default is taken.
         put_field(&mut bytes, FILTER_FAMILY, |out| put_varint(out, 77));
@@ -530,8 +522,7 @@ mod tests {
             auto_design: Some(AutoDesign::default()),
             ..KeyspaceOptions::default()
         };
-        let hex: String = options
-            .to_kept()
+        let hex: String = KeptOptions::encode(&options)
             .iter()
             .map(|b| format!("{b:02x}"))
             .collect();

@@ -55,6 +55,7 @@ pub(in crate::db) struct Limits {
 
 #[derive(Debug)]
 struct Decider {
+    policy: FilterPolicy,
     controller: Box<dyn ModuleController>,
     /// What the controller remembers of files.
     remembered: Reservation,
@@ -97,6 +98,7 @@ impl Limits {
             sets_limits: AtomicBool::new(controller.looks_at_files()),
             as_valued: AtomicBool::new(controller.reads_as_valued()),
             decider: Mutex::new(Decider {
+                policy: options.filter_policy,
                 controller,
                 remembered: budget.open_account(Role::Tables),
                 epoch: 0,
@@ -126,14 +128,19 @@ impl Limits {
         }
     }
 
-    /// Decides by another policy from now on, at first for the version that `present` gives. What
-    /// was counted of files stays; what the controller before remembered is gone.
+    /// Decides by a policy from now on, at first for the version that `present` gives. What was
+    /// counted of files stays; what the controller before remembered is gone, unless it was of the
+    /// same policy.
     pub(in crate::db) fn set_policy(
         &self,
         policy: FilterPolicy,
         present: impl FnOnce() -> Arc<Version>,
     ) {
         let mut decider = self.decider.lock();
+        if decider.policy == policy {
+            return;
+        }
+        decider.policy = policy;
         decider.controller = policy.controller();
         let version = present();
         if !decider.controller.looks_at_files() {

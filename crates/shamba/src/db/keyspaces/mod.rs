@@ -275,12 +275,9 @@ impl KeyspaceInner {
     /// Takes on options that the manifest has: new tables are made by them.
     pub(super) fn take_options(&self, options: KeyspaceOptions) {
         let policy = options.filter_policy;
-        let other_policy = self.options().filter_policy != policy;
         self.limits.set_options(&options);
         self.options.store(Arc::new(options));
-        if other_policy {
-            self.limits.set_policy(policy, || self.version());
-        }
+        self.limits.set_policy(policy, || self.version());
     }
 
     /// Counts an iterator.

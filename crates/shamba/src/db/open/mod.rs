@@ -110,18 +110,25 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
     DbShared::start(inner)
 }
 
+/// The options that an open names for a keyspace, if it does.
+fn named<'a>(options: &'a Options, id: u32, name: &str) -> Option<&'a KeyspaceOptions> {
+    let own = options.keyspace_options.get(name);
+    let default = options.default_keyspace.as_ref();
+    own.or(default.filter(|_| id == DEFAULT_KEYSPACE))
+}
+
 /// What the manifest has yet to be told of the keyspaces' options: those of the default keyspace,
 /// where there is none yet, and those that the open names and that are not kept.
 fn edit_of_options(state: &TreeState, options: &Options) -> Option<VersionEdit> {
     if !state.keyspaces.contains_key(&DEFAULT_KEYSPACE) {
-        let named = options.named(DEFAULT_NAME, true).cloned();
-        let kept = named.unwrap_or_default().to_kept();
+        let named = named(options, DEFAULT_KEYSPACE, DEFAULT_NAME).cloned();
+        let kept = KeptOptions::encode(&named.unwrap_or_default());
         let create = VersionEdit::create_keyspace_of(DEFAULT_KEYSPACE, DEFAULT_NAME, kept);
         return Some(create);
     }
     let changed = state.keyspaces.iter().filter_map(|(&id, keyspace)| {
-        let named = options.named(&keyspace.name, id == DEFAULT_KEYSPACE)?;
-        let kept = named.to_kept();
+        let named = named(options, id, &keyspace.name)?;
+        let kept = KeptOptions::encode(named);
         (keyspace.options.as_deref() != Some(&*kept)).then(|| KeyspaceEdit {
             options: Some(kept.into()),
             design: design_of_named(state, keyspace, named),
@@ -160,7 +167,7 @@ fn options_of(
     options: &Options,
     (id, keyspace): (u32, &KeyspaceState),
 ) -> Result<KeyspaceOptions> {
-    if let Some(named) = options.named(&keyspace.name, id == DEFAULT_KEYSPACE) {
+    if let Some(named) = named(options, id, &keyspace.name) {
         return Ok(named.clone());
     }
     let Some(kept) = &keyspace.options else {

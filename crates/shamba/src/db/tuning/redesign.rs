@@ -14,7 +14,7 @@ use crate::db::files::{Files, Tree};
 use crate::db::jobs::Compactor;
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::Result;
-use crate::options::{Design, KeyspaceOptions};
+use crate::options::{Design, KeptOptions, KeyspaceOptions};
 use crate::version::{KeyspaceEdit, StoredDesign, VersionEdit};
 
 /// Gives a keyspace that is being opened the design that was set while it ran.
@@ -91,7 +91,7 @@ impl Redesigner {
         let stored = other.then(|| to_move(&tree, keyspace, &design));
         let edit = KeyspaceEdit {
             design: stored,
-            options: Some(options.to_kept().into()),
+            options: Some(KeptOptions::encode(&options).into()),
             ..KeyspaceEdit::new(keyspace.id())
         };
         self.files

@@ -190,6 +190,19 @@ fn no_module_is_withheld_without_a_policy_that_does() {
     }
 }
 
+/// Also where another was set meanwhile, for as long as the database is open.
+#[test]
+fn altering_brings_the_policy_of_the_options_back() {
+    let db = filled(options(&MemFs::new(), FilterPolicy::ExpectedReads, 2));
+    let keyspace = db.default_keyspace();
+    let sets_limits = || keyspace.inner().limits().sets_limits();
+    assert!(!sets_limits());
+    keyspace.set_filter_policy(FULL).unwrap();
+    assert!(sets_limits());
+    db.alter_keyspace("default", keyspace.options()).unwrap();
+    assert!(!sets_limits());
+}
+
 fn hotness(db: &Db, file: &FileMeta) -> Hotness {
     let keyspace = db.inner().default_keyspace();
     let lookups = keyspace.limits().recent_lookups(&keyspace.version());
