@@ -21,8 +21,11 @@ pub const STATE_OF_THE_ART: &str = "shamba:state-of-the-art";
 pub struct Lab<'a> {
     /// How large everything is.
     pub scale: Scale,
-    /// Decides every random choice.
+    /// Decides every random choice of an experiment but those of [`base`](Self::base).
     pub seed: u64,
+    /// Decides the order in which databases are loaded: the first of several seeds, so that they
+    /// are loaded once.
+    load_seed: u64,
     /// The engines of the experiment that is measured.
     pub(super) engines: Vec<&'static str>,
     home: PathBuf,
@@ -79,6 +82,7 @@ impl<'a> Lab<'a> {
         Ok(Self {
             scale,
             seed,
+            load_seed: seed,
             engines: Vec::new(),
             home: home.to_owned(),
             kept,
@@ -104,7 +108,7 @@ impl<'a> Lab<'a> {
         Base {
             write_buffer: file,
             file_size: file,
-            ..Base::standard(engine, self.scale.entries(), self.seed)
+            ..Base::standard(engine, self.scale.entries(), self.load_seed)
         }
     }
 
@@ -176,7 +180,15 @@ impl<'a> Lab<'a> {
     ) -> Result<Trial> {
         let memory = (self.metadata(&base)? as f64 * percent / 100.0) as u64;
         let trial = Trial::lookups(base, memory.max(MIN_MEMORY), positive, distribution);
-        Ok(trial.lasting(self.scale.lookups()))
+        Ok(Trial {
+            seed: self.lookup_seed(),
+            ..trial.lasting(self.scale.lookups())
+        })
+    }
+
+    /// The seed of lookups in a database whose load had another.
+    pub fn lookup_seed(&self) -> u64 {
+        self.seed + 1
     }
 
     /// Measures the trial, unless it was measured before.

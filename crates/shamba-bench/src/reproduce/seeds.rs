@@ -34,7 +34,8 @@ pub(super) fn merge(mut all: Vec<Findings>) -> Findings {
     });
     Findings {
         setting: format!(
-            "{} {} seeds: medians, and in the tables that follow each the range.",
+            "{} {} seeds of the operations, on databases of the standard setting that are loaded once: \
+             medians, and in the tables that follow each the range.",
             all[0].setting,
             all.len()
         ),

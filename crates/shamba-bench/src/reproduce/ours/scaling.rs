@@ -27,7 +27,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     ..lab.base(engine)
                 };
                 let trial = Trial::lookups(base, memory, positive, Distribution::Uniform);
-                Ok(trial.lasting((warm_up, measured)))
+                Ok(Trial {
+                    seed: lab.lookup_seed(),
+                    ..trial.lasting((warm_up, measured))
+                })
             })?;
             for (engine, found) in &all {
                 plot::add(&mut series, engine, (entries as f64 / 1e3, found.pages()));
