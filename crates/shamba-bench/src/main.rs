@@ -1,6 +1,6 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors.
 use clap::{Args, Parser, Subcommand};
-use shamba_bench::experiments::cpu;
+use shamba_bench::experiments::{cpu, indexes};
 use shamba_bench::report::Report;
 use shamba_bench::{Result, cell, compare, engine, pressure, reproduce, trace};
 use std::path::PathBuf;
@@ -28,6 +28,8 @@ enum Command {
     Pressure(Asked<pressure::Settings>),
     /// Instructions per lookup and scan with everything resident; ratios to the last engine.
     Cpu(Asked<cpu::Settings>),
+    /// Bytes of index for each data block, by the kind of the keys.
+    Indexes(Asked<indexes::Settings>),
     /// Tables and figures of the papers, and ours, measured again: a report with a verdict on each
     /// claim.
     Reproduce(reproduce::Settings),
@@ -82,6 +84,7 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Pressure(asked) => asked.show(|settings| pressure::run(settings, note))?,
         Command::Cpu(asked) => asked.show(|settings| cpu::run(settings, note))?,
+        Command::Indexes(asked) => asked.show(|settings| indexes::run(settings, note))?,
     }
     Ok(())
 }

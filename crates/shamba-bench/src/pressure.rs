@@ -11,7 +11,7 @@ use crate::plot::{self, Panel};
 use crate::report::{Report, median};
 use crate::reproduce::trial::{Found, KERNEL_PAGES, KERNEL_READS, Trial};
 use crate::reproduce::{Lab, Scale};
-use crate::store::{Base, Store};
+use crate::store::Store;
 use crate::workload::Distribution;
 use crate::{Error, Result, cell, row};
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ impl Cell {
 impl Settings {
     fn trial(&self, engine: &str, cell: (Distribution, f64), percent: f64) -> Trial {
         let (distribution, positive) = cell;
-        let base = Base::standard(engine, self.store.entries, self.store.seed);
+        let base = self.store.base(engine);
         Trial::lookups(base, self.store.budget(percent), positive, distribution)
             .lasting((self.warm_up, self.measured))
             .on(Device::Disk)

@@ -176,26 +176,54 @@ pub struct Store {
     /// Folder where loaded databases are kept for the next run.
     #[arg(long)]
     pub dir: PathBuf,
-    /// Entries of 64 B.
+    /// Entries.
     #[arg(long, default_value_t = STANDARD_ENTRIES)]
     pub entries: u64,
+    /// Bytes of a value; keys have 32.
+    #[arg(long, default_value_t = VALUE_SIZE)]
+    pub value_size: usize,
+    /// Bytes that are 100 % of a budget [default: RocksDB's full filters and indexes for so many
+    /// entries of 64 B].
+    #[arg(long)]
+    pub full_budget: Option<u64>,
     /// Seed of every random choice; databases are kept by seed.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 
 impl Store {
+    /// Databases of this size in the directory, in the standard setting otherwise.
+    pub fn standard(engines: &[&str], dir: PathBuf, entries: u64, seed: u64) -> Self {
+        Self {
+            engines: engines.iter().map(|&engine| engine.to_owned()).collect(),
+            dir,
+            entries,
+            value_size: VALUE_SIZE,
+            full_budget: None,
+            seed,
+        }
+    }
+
     /// The bytes of `percent` of the metadata size at this number of entries, and at least what a
     /// database can be opened with.
     pub fn budget(&self, percent: f64) -> u64 {
-        let full = STANDARD_METADATA as f64 * self.entries as f64 / STANDARD_ENTRIES as f64;
+        let share = self.entries as f64 / STANDARD_ENTRIES as f64;
+        let full = self.full_budget.map(|full| full as f64);
+        let full = full.unwrap_or(STANDARD_METADATA as f64 * share);
         ((full * percent / 100.0) as u64).max(MIN_MEMORY)
+    }
+
+    /// The database of an engine.
+    pub fn base(&self, engine: &str) -> Base {
+        Base {
+            value: Sizes::Fixed(self.value_size),
+            ..Base::standard(engine, self.entries, self.seed)
+        }
     }
 
     /// The folder of the engine's database, loaded if it was not.
     pub fn loaded(&self, engine: &str, note: &mut dyn FnMut(String)) -> Result<PathBuf> {
-        let base = Base::standard(engine, self.entries, self.seed);
-        Ok(base.loaded(&self.dir, Device::Disk, note)?.dir)
+        Ok(self.base(engine).loaded(&self.dir, Device::Disk, note)?.dir)
     }
 }
 

@@ -121,6 +121,19 @@ pub struct Resident {
     pub filter: u64,
 }
 
+/// The indexes of an engine's tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Indexes {
+    /// Data blocks.
+    pub blocks: u64,
+    /// Bytes of index blocks as they are stored, without what fills pages.
+    pub bytes: u64,
+    /// Bytes of memory they take when all are in the cache, from engines that tell.
+    pub resident: Option<u64>,
+    /// Bytes of memory that all open tables take beside them, from engines that tell.
+    pub tables: Option<u64>,
+}
+
 /// What is shown a key and its value; an error ends the scan.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
@@ -194,6 +207,11 @@ pub trait Engine: Send + Sync {
     /// open tables, top-level indexes). `None` from engines that do not tell.
     fn tree(&self, visit: &mut Inspect<'_>) -> Result<Option<u64>> {
         let _untold = visit;
+        Ok(None)
+    }
+
+    /// The indexes of all tables, from engines that tell.
+    fn indexes(&self) -> Result<Option<Indexes>> {
         Ok(None)
     }
 

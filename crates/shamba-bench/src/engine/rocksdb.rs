@@ -1,5 +1,5 @@
 //! RocksDB at its best: the settings of PEERS as named, combinable variants.
-use super::{Engine, EngineConfig, Visit, Write, copied};
+use super::{Engine, EngineConfig, Indexes, Visit, Write, copied};
 use crate::{Error, Result};
 use ::rocksdb::statistics::{StatsLevel, Ticker};
 use ::rocksdb::{
@@ -300,6 +300,26 @@ impl Engine for Rocks {
         // Every file of level 0 is a run; deeper levels are one each.
         let deeper = (1..7).filter_map(files).filter(|files| *files > 0).count();
         Some(files(0)? + deeper as u64)
+    }
+
+    fn indexes(&self) -> Result<Option<Indexes>> {
+        let told = self
+            .db
+            .property_value("rocksdb.aggregated-table-properties");
+        let all = told.map_err(failed)?;
+        // "# data blocks=7; ... index block size (user-key? 1, delta-value? 1)=90; ..."
+        let all = all.unwrap_or_default();
+        let number = |name: &str| {
+            let mut fields = all.split(';').map(str::trim);
+            let field = fields.find(|field| field.starts_with(name))?;
+            field.rsplit('=').next()?.parse::<f64>().ok()
+        };
+        let found = number("# data blocks=").zip(number("index block size"));
+        Ok(found.map(|(blocks, bytes)| Indexes {
+            blocks: blocks as u64,
+            bytes: bytes as u64,
+            ..Indexes::default()
+        }))
     }
 
     fn memory(&self) -> Option<u64> {

@@ -1,5 +1,5 @@
 //! The engine of this repository.
-use super::{Engine, EngineConfig, FileFacts, Inspect, Resident, Visit, Write, copied};
+use super::{Engine, EngineConfig, FileFacts, Indexes, Inspect, Resident, Visit, Write, copied};
 use crate::device::Device;
 use crate::{Error, Result};
 use ::shamba::fs::{Charge, MeteredFs};
@@ -342,6 +342,23 @@ impl Engine for Shamba {
     fn tree(&self, visit: &mut Inspect<'_>) -> Result<Option<u64>> {
         let fixed = inspect::filter_partitions(&self.db, |partition| visit(&partition))?;
         Ok(Some(fixed))
+    }
+
+    fn indexes(&self) -> Result<Option<Indexes>> {
+        let stats = self.db.stats();
+        let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
+        let (mut blocks, mut resident) = (0, 0);
+        let tables = inspect::filter_partitions(&self.db, |partition| {
+            blocks += partition.data.len() as u64;
+            resident += partition.index_bytes;
+            Ok::<(), Error>(())
+        })?;
+        Ok(Some(Indexes {
+            blocks,
+            bytes: levels.map(|level| level.index_bytes).sum(),
+            resident: Some(resident),
+            tables: Some(tables),
+        }))
     }
 
     fn memory(&self) -> Option<u64> {

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::report::Report;
 use crate::reproduce::trial::Trial;
 use crate::runner::{self, Amount};
-use crate::store::{Base, Store};
+use crate::store::Store;
 use crate::workload::Distribution;
 use crate::{Error, Result, proc_io, row};
 use std::process::Command;
@@ -164,7 +164,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
         };
         let mut found = Vec::new();
         for engine in &store.engines {
-            let base = Base::standard(engine, store.entries, store.seed);
+            let base = store.base(engine);
             let trial = Trial {
                 warm_up: settings.warm_up,
                 measured: (settings.measured / entries.unwrap_or(1).max(1) as u64).max(1),

@@ -2,6 +2,7 @@
 //! checks every answer, and gives a table; what has a course over time gives a plot too.
 pub mod cpu;
 pub(crate) mod full_tree;
+pub mod indexes;
 
 use crate::engine::{self, Engine, EngineConfig};
 use crate::reproduce::Lab;

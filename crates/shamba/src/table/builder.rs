@@ -11,7 +11,7 @@ use super::block::{BlockBuilder, Cursor, DataBlock, MAX_SHARED_BLOCK};
 use super::build_options::TableBuildOptions;
 use super::compressor::Compressor;
 use super::format::{self, Codec, Compression, Footer, PAGE_PAYLOAD};
-use super::index::{self, IndexBuilder};
+use super::open_partition::OpenPartition;
 use super::prepopulate::{Prepared, Prepopulator};
 use super::properties::Properties;
 use super::top_index::TopIndexBuilder;
@@ -64,16 +64,6 @@ pub(crate) struct TableBuilder {
     /// Payload bytes of each filter module so far.
     module_bytes: Vec<u64>,
     keeper: Option<Prepopulator>,
-}
-
-/// The partition being gathered.
-#[derive(Default)]
-struct OpenPartition {
-    digests: Vec<KeyDigest>,
-    keys: usize,
-    index: IndexBuilder,
-    /// What separates the last block written from what follows.
-    separator: Vec<u8>,
 }
 
 impl TableBuilder {
@@ -197,7 +187,7 @@ impl TableBuilder {
     }
 
     /// Whether the partition should close here, where a data block ends anyway.
-    fn partition_due(&self) -> bool {
+    fn partition_due(&mut self) -> bool {
         let blocks = self.partition.index.blocks() as usize + 1;
         let next = self.partition.keys.div_ceil(blocks);
         self.partition.keys.saturating_add(next) > self.partition_target
@@ -266,42 +256,30 @@ impl TableBuilder {
             let page = self.writer.pages().saturating_sub(written);
             keeper.offer_data(page, &self.payload, &self.last_key, count);
         }
-        // Between this block and the one before the index has a separator.
-        let mut separator = std::mem::take(&mut self.partition.separator);
-        if self.partition.index.blocks() > 0 {
-            self.partition.index.separate(&separator);
-        }
-        self.partition.index.push(written);
+        self.partition.push(written);
         self.properties.data_blocks += 1;
         self.properties.data_bytes += u64::from(written) * PAGE as u64;
-        self.separate_last(next, &mut separator)?;
-        self.partition.separator = separator;
+        self.separate_last(next)?;
         self.account();
         Ok(())
     }
 
-    /// Puts what separates the block in `self.payload` from the entries after it into `out`.
-    fn separate_last(&self, next: Option<&[u8]>, out: &mut Vec<u8>) -> Result<()> {
-        let mut last = Cursor::default();
-        let mut first = Cursor::default();
+    /// Notes what separates the block in `self.payload` from the entries after it.
+    fn separate_last(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let (mut last, mut first) = (Cursor::default(), Cursor::default());
         let mut rest = Vec::new();
-        if self.block.count() == 0 {
-            match next {
-                Some(next) => index::separator(self.block.last_key(), next, out),
-                None => {
-                    out.clear();
-                    out.extend_from_slice(self.block.last_key());
-                }
-            }
-            return Ok(());
-        }
-        let damage = |d: format::Damage| Error::corruption(self.writer.path(), 0, d.0);
-        let block = DataBlock::parse(&self.payload).map_err(damage)?;
-        last.last(&block).map_err(damage)?;
-        self.block.peek(&mut rest);
-        let remaining = DataBlock::parse(&rest).map_err(damage)?;
-        first.first(&remaining).map_err(damage)?;
-        index::separator(last.key(), first.key(), out);
+        let (last, next) = if self.block.count() == 0 {
+            (self.block.last_key(), next)
+        } else {
+            let damage = |d: format::Damage| Error::corruption(self.writer.path(), 0, d.0);
+            let block = DataBlock::parse(&self.payload).map_err(damage)?;
+            last.last(&block).map_err(damage)?;
+            self.block.peek(&mut rest);
+            let remaining = DataBlock::parse(&rest).map_err(damage)?;
+            first.first(&remaining).map_err(damage)?;
+            (last.key(), Some(first.key()))
+        };
+        self.partition.separate(last, next);
         Ok(())
     }
 
@@ -386,7 +364,10 @@ impl TableBuilder {
         self.reservation.shrink(held);
         // Then the index, and the top index is told where all of it lies.
         let (data_pages, blocks) = (self.partition.index.pages(), self.partition.index.blocks());
+        let held = self.partition.index.scratch() as u64;
+        self.reservation.grow(held);
         self.partition.index.finish(&mut self.payload);
+        self.reservation.shrink(held);
         self.properties.index_bytes += self.payload.len() as u64;
         if let Some(keeper) = &mut self.keeper {
             keeper.offer(self.writer.pages(), BlockKind::Index, &self.payload);
@@ -395,10 +376,7 @@ impl TableBuilder {
         let index_pages = self.writer.block(&self.payload, Codec::Raw)?;
         self.top
             .push(separator, data_pages, blocks, &module_pages, index_pages);
-        // The next partition begins with nothing.
-        self.partition.digests.clear();
-        self.partition.keys = 0;
-        self.partition.separator.clear();
+        self.partition.clear();
         self.account();
         Ok(())
     }
@@ -406,7 +384,7 @@ impl TableBuilder {
     /// What single keys take that are kept beside blocks and indexes.
     fn keys_memory(&self) -> usize {
         self.last_key.capacity()
-            + self.partition.separator.capacity()
+            + self.partition.separators()
             + self.properties.smallest.capacity()
             + self.properties.largest.capacity()
             + self.keeper.as_ref().map_or(0, Prepopulator::key_bytes)

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use super::block::{BlockBuilder, Cursor, DataBlock, Search};
 use super::compressor::Compressor;
 use super::format::{self, Codec, Compression, Footer, FooterError};
-use super::index::{IndexBlock, IndexBuilder};
+use super::index::{Boundary, IndexBlock, IndexBuilder};
 use super::properties::Properties;
 use super::top_index::{ParsedTop, TopIndexBuilder};
 use crate::base::checksum::checksum;
@@ -150,7 +150,7 @@ pub(crate) fn index_block(data: &[u8]) {
     assert!(found < block.blocks());
     let mut separators: Vec<Vec<u8>> = Vec::new();
     let mut pages = Vec::new();
-    for number in 0..block.blocks() {
+    for number in 0..block.blocks().min(MOST_STEPS as u32) {
         let mut separator = Vec::new();
         block.separator(number, &mut separator);
         separators.push(separator);
@@ -165,36 +165,65 @@ pub(crate) fn index_block(data: &[u8]) {
     if !separators.is_sorted() {
         return;
     }
-    // Separators in order, as a builder takes them.
+    // Separators in order, as the first keys of blocks; the last of the one before is that less a
+    // byte, if that is still after what is before it.
     let mut builder = IndexBuilder::default();
+    let mut boundary = Boundary::default();
+    let mut before: &[u8] = &[];
     for (number, pages) in pages.iter().enumerate() {
         builder.push(pages.end - pages.start);
-        if let Some(separator) = separators.get(number) {
-            builder.separate(separator);
+        if let Some(first) = separators.get(number) {
+            let less = first.split_last().map_or(&[][..], |(_, less)| less);
+            boundary.set(less.max(before), first);
+            builder.separate(&boundary);
+            before = first;
         }
     }
     let mut payload = Vec::new();
-    let len = builder.len();
     builder.finish(&mut payload);
-    assert_eq!(payload.len(), len);
     let built = IndexBlock::parse(&payload).expect("an index that was built");
-    let wanted = separators.partition_point(|separator| separator.as_slice() < key);
-    assert_eq!(built.find(key), wanted as u32);
-    for (number, separator) in separators.iter().enumerate() {
-        let mut again = Vec::new();
-        built.separator(number as u32, &mut again);
-        assert_eq!(&again, separator);
+    // A block that begins with another key than the one before ends with is found by it.
+    for (number, pair) in separators.windows(2).enumerate() {
+        if let [before, first] = pair
+            && before < first
+        {
+            assert_eq!(built.find(first), number as u32 + 2);
+        }
     }
+    let mut again = Vec::new();
+    for number in 0..separators.len() {
+        let mut separator = Vec::new();
+        built.separator(number as u32, &mut separator);
+        again.push(separator);
+    }
+    assert!(again.is_sorted());
+    let wanted = again.partition_point(|separator| separator.as_slice() <= key);
+    assert_eq!(built.find(key), wanted as u32);
 }
 
 pub(crate) fn index_block_seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for (blocks, long, pages) in [(1, 0, 1), (2, 0, 1), (9, 1, 1), (9, 30, 2), (300, 2, 1)] {
+    let mut boundary = Boundary::default();
+    // The last ones begin alike for long, each pair otherwise, and are front-coded.
+    let cases = [
+        (1, 0, 1),
+        (2, 0, 1),
+        (9, 1, 1),
+        (9, 30, 2),
+        (300, 2, 1),
+        (40, 200, 1),
+    ];
+    for (blocks, long, pages) in cases {
         let mut builder = IndexBuilder::default();
         for number in 0..blocks {
             builder.push(pages);
             if number + 1 < blocks {
-                builder.separate(format!("{}{number:03}", "x".repeat(long)).as_bytes());
+                let keys = [number, number + 1].map(|n: usize| match long {
+                    200.. => format!("{:02}{}{n:03}", n / 4, "x".repeat(long)),
+                    _ => format!("{}{n:03}", "x".repeat(long)),
+                });
+                boundary.set(keys[0].as_bytes(), keys[1].as_bytes());
+                builder.separate(&boundary);
             }
         }
         let mut payload = Vec::new();

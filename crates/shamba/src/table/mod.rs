@@ -20,6 +20,7 @@ mod get;
 mod index;
 mod inspect;
 mod iter;
+mod open_partition;
 mod packed_ints;
 mod pinned;
 mod prepopulate;

@@ -159,21 +159,18 @@ impl Verifier<'_> {
         let Some(payload) = self.read(range, BlockKind::Data)? else {
             return Ok(());
         };
-        let mut low = Vec::new();
-        let mut high = Vec::new();
-        if block > 0 {
-            index.separator(block - 1, &mut low);
+        let mut separators = [None, None];
+        if let Some(before) = block.checked_sub(1) {
+            index.separator(before, separators[0].insert(Vec::new()));
         }
         if block + 1 < index.blocks() {
-            index.separator(block, &mut high);
-        } else {
-            self.table.top.separator(partition, &mut high);
+            index.separator(block, separators[1].insert(Vec::new()));
         }
         let mut cursor = Cursor::default();
         let mut step = DataBlock::parse(&payload)
             .and_then(|view| cursor.first(&view).map(|valid| (view, valid)));
         while let Ok((view, true)) = step {
-            if let Some(problem) = self.entry(partition, &cursor, &low, &high) {
+            if let Some(problem) = self.entry(partition, &cursor, &separators) {
                 self.problem(start, problem);
             }
             step = cursor.next(&view).map(|valid| (view, valid));
@@ -188,15 +185,14 @@ impl Verifier<'_> {
         &mut self,
         partition: usize,
         cursor: &Cursor,
-        low: &[u8],
-        high: &[u8],
+        [low, high]: &[Option<Vec<u8>>; 2],
     ) -> Option<&'static str> {
         let (entry, tag) = (cursor.key(), cursor.tag());
         let ordered = self
             .last_tag
             .is_none_or(|last_tag| key::compare(&self.last_key, last_tag, entry, tag).is_lt());
         let new_key = self.last_tag.is_none() || self.last_key != entry;
-        let below = self.table.top.find(entry) >= partition;
+        let here = self.table.top.find(entry) == partition;
         self.report.entries += 1;
         // What the table states of itself is counted anew, and compared at the end.
         let seen = &mut self.seen;
@@ -214,9 +210,11 @@ impl Verifier<'_> {
         if new_key && !self.table.plan.modules.is_empty() {
             self.digests.push(KeyDigest::of(entry));
         }
-        // An entry of the key before may go on in this block.
-        let straddles = !new_key && entry == low;
-        let inside = below && entry <= high && (low < entry || low.is_empty() || straddles);
+        // Entries of the key before may go on in this block.
+        let from = low
+            .as_ref()
+            .is_none_or(|low| low.as_slice() <= entry || !new_key);
+        let inside = here && from && high.as_ref().is_none_or(|high| entry < high.as_slice());
         // The next entry is compared with this one.
         self.last_key.clear();
         self.last_key.extend_from_slice(entry);

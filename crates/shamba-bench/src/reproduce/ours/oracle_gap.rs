@@ -8,12 +8,12 @@ use crate::store::Store;
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (warm_up, measured) = lab.scale.lookups();
     let settings = Settings {
-        store: Store {
-            engines: vec!["shamba".to_owned()],
-            dir: lab.home().to_owned(),
-            entries: lab.scale.entries(),
-            seed: lab.seed,
-        },
+        store: Store::standard(
+            &["shamba"],
+            lab.home().to_owned(),
+            lab.scale.entries(),
+            lab.seed,
+        ),
         budgets: lab.scale.pick(
             vec![400.0],
             vec![10.0, 40.0, 100.0],

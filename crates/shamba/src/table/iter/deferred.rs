@@ -76,7 +76,9 @@ impl TableIter {
         let known = index.and_then(|index| {
             let index = IndexBlock::parse(&index).ok()?;
             self.bound.clear();
-            (number + 1 < index.blocks()).then(|| index.separator(number, &mut self.bound))
+            (number + 1 < index.blocks()).then(|| index.separator(number, &mut self.bound))?;
+            bound_of(&mut self.bound);
+            Some(())
         });
         if known.is_none() {
             // Not before the entry that was the last.
@@ -106,7 +108,8 @@ impl TableIter {
             if !last {
                 index.separator(block, &mut bound);
             }
-            let goes_on = !last && bound == key;
+            // That key with a byte 0 more where versions of it are in both blocks.
+            let goes_on = !last && bound.split_last() == Some((&0, key));
             let fence = match direction {
                 Direction::Forward => lazy && !last,
                 Direction::Backward => lazy && block > 0,
@@ -115,6 +118,7 @@ impl TableIter {
                 bound.clear();
                 index.separator(block - 1, &mut bound);
             }
+            bound_of(&mut bound);
             Ok((block, goes_on, fence, index.blocks()))
         });
         self.bound = bound;
@@ -146,6 +150,15 @@ impl TableIter {
     /// Where a cursor that waits is going.
     pub(crate) fn going(&self) -> Direction {
         self.waits.unwrap_or(Direction::Forward)
+    }
+}
+
+/// Makes a separator what bounds the entries on either side. Where versions of a key are on both
+/// it is that key and a byte 0: that key then. No separator ends with 0 elsewhere but as the
+/// shortest key after the one before it.
+fn bound_of(separator: &mut Vec<u8>) {
+    if separator.last() == Some(&0) {
+        separator.pop();
     }
 }
 
