@@ -18,7 +18,8 @@ use crate::show::{self, Progress};
 const HELP: &str = "\
 Sizes are of the files. What is in memory and what lookups did is of this run, so a database that
 was just opened has little to show but with --keys. Bits in memory are of the filter blocks and
-columns that are cached now, over the entries of the level.
+columns that are cached now, over the entries of the level. B/block are the bytes of indexes for
+each data block.
 
 For each level and each filter module, of the lookups that came to a table there:
   probed   it was in memory, wholly or in part, and asked (one lookup in eight counts, as eight)
@@ -127,6 +128,7 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
         "tombstones",
         "filters",
         "indexes",
+        "B/block",
         "bits/key",
         "in memory",
     ];
@@ -144,6 +146,7 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
                 show::number(level.tombstones),
                 show::bytes(level.filter_bytes),
                 show::bytes(level.index_bytes),
+                format!("{:.1}", level.index_bytes_per_page),
                 format!("{:.1}", level.bits_per_key),
                 format!("{:.1}", level.resident_bits_per_key),
             ]

@@ -207,6 +207,11 @@ fn with_plenty_of_memory_all_that_is_written_is_resident_and_nothing_is_skipped(
                 level.resident.filter
             );
             let blocks = level.bytes - level.filter_bytes - level.index_bytes;
+            let each = level.index_bytes as f64 / (blocks as f64 / 4096.0);
+            assert!(
+                (level.index_bytes_per_page / each - 1.0).abs() < 0.01,
+                "{level:?}"
+            );
             assert!(level.resident.data > blocks * 8 / 10, "{level:?}");
             assert!(level.resident.data < blocks, "{level:?}");
             cached += level.resident.data + level.resident.index + level.resident.filter;

@@ -151,6 +151,13 @@ impl TopIndex {
         self.rows.get(&self.bytes, self.places().2, at)
     }
 
+    /// The pages of a partition's data.
+    #[inline]
+    pub(super) fn data(&self, index: usize) -> Option<Range<u32>> {
+        let start = self.start(index)?;
+        Some(start..start.checked_add(self.in_row(index, 0)?)?)
+    }
+
     /// A partition.
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<PartitionEntry> {

@@ -12,7 +12,7 @@ use super::keyspaces::level_counters::{LevelLookups, MODULES};
 use super::keyspaces::workload::WorkloadEstimate;
 use crate::cache::MemoryUsage;
 use crate::error::{Error, Result};
-use crate::fs::BlockKind;
+use crate::fs::{BlockKind, PAGE};
 use crate::metrics::Counters;
 use crate::options::Design;
 use crate::version::{Level, Version};
@@ -92,6 +92,8 @@ pub struct LevelStatistics {
     pub filter_bytes: u64,
     /// Bytes of index blocks.
     pub index_bytes: u64,
+    /// The same for each page of data, and so for each data block, as nearly all are one page.
+    pub index_bytes_per_page: f64,
     /// Filter bits written for each entry.
     pub bits_per_key: f64,
     /// What is in the block cache of the files here.
@@ -249,6 +251,8 @@ fn bits_per_key(bytes: u64, entries: u64) -> f64 {
 fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> LevelStatistics {
     let sums = level.sums();
     let (entries, filter_bytes) = (sums.entries, sums.filter_bytes);
+    let metadata = filter_bytes.saturating_add(sums.index_bytes);
+    let data_pages = sums.size.saturating_sub(metadata) / PAGE as u64;
     LevelStatistics {
         level: number,
         runs: level.runs().len(),
@@ -258,6 +262,7 @@ fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> L
         tombstones: sums.tombstones,
         filter_bytes,
         index_bytes: sums.index_bytes,
+        index_bytes_per_page: sums.index_bytes as f64 / data_pages.max(1) as f64,
         bits_per_key: bits_per_key(filter_bytes, entries),
         resident: ResidentBytes::default(),
         resident_bits_per_key: 0.0,

@@ -89,28 +89,25 @@ impl Get<'_> {
     #[inline]
     pub(super) fn locate(&mut self, index: &[u8]) -> Result<()> {
         let (table, partition) = (self.table, self.state.partition);
-        let place = table
-            .top
-            .get(partition)
-            .zip(table.top.index_page(partition));
-        let Some((place, page)) = place else {
+        let Some(data) = table.top.data(partition) else {
             return Err(table.blocks.damage(0, MISSING_PARTITION));
         };
-        let view = IndexBlock::parse(index).map_err(|d| table.blocks.damage(page, d))?;
+        // Where the index lies is of use only if it is damaged.
+        let damage = |damage| {
+            let page = table.top.index_page(partition);
+            table.blocks.damage(page.unwrap_or(0), damage)
+        };
+        let view = IndexBlock::parse(index).map_err(damage)?;
         let wanted = self.state.block;
         let block = wanted.unwrap_or_else(|| view.find(self.lookup.key()));
-        let pages = view
-            .pages(block)
-            .map_err(|d| table.blocks.damage(page, d))?;
-        if pages.end > place.data_pages {
-            return Err(table
-                .blocks
-                .damage(page, Damage("an index points past its data")));
+        let pages = view.pages(block).map_err(damage)?;
+        if pages.end > data.end - data.start {
+            return Err(damage(Damage("an index points past its data")));
         }
         self.state.location = Some(BlockLocation {
             block,
             last: block + 1 == view.blocks(),
-            pages: place.first_page + pages.start..place.first_page + pages.end,
+            pages: data.start + pages.start..data.start + pages.end,
         });
         Ok(())
     }

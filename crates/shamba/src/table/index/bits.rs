@@ -79,14 +79,34 @@ pub(super) fn count_ones(bytes: &[u8], from: usize, count: usize) -> usize {
     sum
 }
 
-/// Which of the bits that are 1 in a word is the `rank`-th, counted from 0; 64 if there are not so
-/// many.
+/// The ones in each byte of a word and those below it: the uppermost has the sum.
 #[inline]
-pub(super) fn select(mut word: u64, rank: u32) -> u32 {
-    for _ in 0..rank {
-        word &= word.wrapping_sub(1);
+fn ones_up_to(word: u64) -> u64 {
+    let pairs = word - (word >> 1 & 0x5555_5555_5555_5555);
+    let fours = (pairs & 0x3333_3333_3333_3333) + (pairs >> 2 & 0x3333_3333_3333_3333);
+    let bytes = (fours + (fours >> 4)) & 0x0f0f_0f0f_0f0f_0f0f;
+    bytes.wrapping_mul(0x0101_0101_0101_0101)
+}
+
+/// Which of the bits that are 1 in a word is the `rank`-th, counted from 0; else how many there
+/// are.
+#[inline]
+pub(super) fn select(word: u64, rank: usize) -> Result<usize, usize> {
+    let sums = ones_up_to(word);
+    let count = (sums >> 56) as usize;
+    if rank >= count {
+        return Err(count);
     }
-    word.trailing_zeros()
+    // A bit for each byte with which there are no more ones than wanted.
+    let each = 0x8080_8080_8080_8080;
+    let before = ((each | rank as u64 * 0x0101_0101_0101_0101) - sums) & each;
+    let byte = before.count_ones() as usize * 8;
+    let mut rest = word >> byte;
+    let below = (sums << 8 >> byte & 0xff) as usize;
+    for _ in below..rank {
+        rest &= rest - 1;
+    }
+    Ok(byte + rest.trailing_zeros() as usize)
 }
 
 #[cfg(test)]
@@ -115,10 +135,12 @@ mod tests {
         }
 
         #[test]
-        fn select_finds_the_bit(word: u64, rank in 0u32..70) {
-            let places: Vec<u32> = (0..64).filter(|at| word >> at & 1 == 1).collect();
-            let found = places.get(rank as usize).copied();
-            prop_assert_eq!(select(word, rank), found.unwrap_or(64));
+        fn select_finds_the_bit(word: u64, sparse: u64, rank in 0usize..70) {
+            for word in [word, word & sparse, word | sparse, 0, u64::MAX] {
+                let places: Vec<usize> = (0..64).filter(|at| word >> at & 1 == 1).collect();
+                let found = places.get(rank).copied().ok_or(places.len());
+                prop_assert_eq!(select(word, rank), found);
+            }
         }
     }
 }

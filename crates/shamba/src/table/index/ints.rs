@@ -9,7 +9,7 @@
 
 use super::bits::{self, BitWriter, count_ones, ones, select};
 use super::shape::{SAMPLE, SAMPLED, Shape, unary};
-use crate::base::coding::{put_varint, take, take_varint, varint_len};
+use crate::base::coding::{put_varint, take, take_short_varint, take_varint, varint_len};
 
 /// More integers are not encoded: samples count them.
 pub(super) const MOST: usize = u16::MAX as usize;
@@ -93,6 +93,8 @@ pub(super) struct Ints<'a> {
     first: u64,
     /// The largest number of the unary part.
     most: u64,
+    /// Bits of the unary part.
+    unary: usize,
     samples: &'a [[u8; SAMPLE]],
     /// The unary part, the stored part, and the steps.
     bits: &'a [u8],
@@ -106,7 +108,7 @@ impl<'a> Ints<'a> {
         input = rest;
         let steps = take(&mut input, (*steps).into())?;
         let first = take_varint(&mut input)?;
-        let most = take_varint(&mut input)?;
+        let most = take_short_varint(&mut input)?;
         let all = u64::from(*dropped) + u64::from(*low);
         let unary = unary(count, most);
         // A unary part of few bytes cannot be long.
@@ -121,21 +123,16 @@ impl<'a> Ints<'a> {
             steps,
             first,
             most,
+            unary,
             samples: samples.as_chunks().0,
             bits: input,
         })
     }
 
-    /// Bits of the unary part.
-    #[inline]
-    fn unary(&self) -> usize {
-        unary(self.count, self.most)
-    }
-
     /// The stored bits of an integer.
     #[inline]
     fn stored(&self, at: usize) -> u64 {
-        let from = self.unary() + at * self.low as usize;
+        let from = self.unary + at * self.low as usize;
         bits::get(self.bits, from, self.low)
     }
 
@@ -143,7 +140,7 @@ impl<'a> Ints<'a> {
     #[cold]
     fn dropped_bits(&self, mut at: usize) -> u64 {
         let (mut value, mut left) = (0, self.dropped);
-        let mut from = self.unary() + self.count * self.low as usize;
+        let mut from = self.unary + self.count * self.low as usize;
         let mut count = self.count;
         for &step in self.steps {
             let step = u32::from(step).min(left);
@@ -161,11 +158,11 @@ impl<'a> Ints<'a> {
         value
     }
 
-    /// How many of the integers are at most that.
+    /// How many of the integers are at most one of which `wanted` gives the bits from one on, which
+    /// is mostly not the lowest.
     #[inline]
-    pub(super) fn at_most(&self, wanted: u64) -> usize {
-        let upper = wanted.unbounded_shr(self.dropped);
-        let Some(upper) = upper.checked_sub(self.first) else {
+    pub(super) fn at_most(&self, wanted: impl Fn(u32) -> u64) -> usize {
+        let Some(upper) = wanted(self.dropped).checked_sub(self.first) else {
             return 0;
         };
         let high = upper.unbounded_shr(self.low);
@@ -177,19 +174,27 @@ impl<'a> Ints<'a> {
             Some(zero) => self.zero(zero) + 1,
             None => 0,
         };
+        let stored = upper & ones(self.low);
         let mut number = at - high as usize;
-        let (mut place, stored) = (at, upper & ones(self.low));
-        while place < self.unary() && bits::get(self.bits, place, 1) == 1 {
-            let own = self.stored(number);
-            let after = own > stored
-                || own == stored && self.dropped_bits(number) > wanted & ones(self.dropped);
-            if after {
-                break;
+        let mut place = at;
+        loop {
+            // As many ones in a row are the integers of this high part.
+            let same = bits::word(self.bits, place).trailing_ones() as usize;
+            let end = number + same;
+            while number < end {
+                let own = self.stored(number);
+                let after = own > stored
+                    || own == stored && self.dropped_bits(number) > wanted(0) & ones(self.dropped);
+                if after {
+                    return number.min(self.count);
+                }
+                number += 1;
             }
-            number += 1;
-            place += 1;
+            place += 64;
+            if same < 64 || place >= self.unary {
+                return number.min(self.count);
+            }
         }
-        number.min(self.count)
     }
 
     /// Where the zero of that number is in the unary part.
@@ -215,16 +220,14 @@ impl<'a> Ints<'a> {
         if let Some(before) = block.checked_sub(1) {
             number -= zeros(before);
         }
-        while at < self.unary() {
-            let word = !bits::word(self.bits, at);
-            let zeros = word.count_ones() as usize;
-            if number < zeros {
-                return at + select(word, number as u32) as usize;
+        while at < self.unary {
+            match select(!bits::word(self.bits, at), number) {
+                Ok(found) => return at + found,
+                Err(zeros) => number -= zeros,
             }
-            number -= zeros;
             at += 64;
         }
-        self.unary()
+        self.unary
     }
 
     /// Where the one of that number is in the unary part.
@@ -238,16 +241,14 @@ impl<'a> Ints<'a> {
             number = number.saturating_sub(before);
         }
         let mut at = block * SAMPLED;
-        while at < self.unary() {
-            let word = bits::word(self.bits, at);
-            let ones = word.count_ones() as usize;
-            if number < ones {
-                return at + select(word, number as u32) as usize;
+        while at < self.unary {
+            match select(bits::word(self.bits, at), number) {
+                Ok(found) => return at + found,
+                Err(ones) => number -= ones,
             }
-            number -= ones;
             at += 64;
         }
-        self.unary()
+        self.unary
     }
 
     /// The integer of that number, which is below `count`.
@@ -316,7 +317,8 @@ mod tests {
             for probe in probes.into_iter().chain(near) {
                 for probe in [probe, probe & ones(width)] {
                     let wanted = values.partition_point(|value| *value <= probe);
-                    prop_assert_eq!(ints.at_most(probe), wanted, "{}", probe);
+                    let found = ints.at_most(|from| probe.unbounded_shr(from));
+                    prop_assert_eq!(found, wanted, "{}", probe);
                 }
             }
         }
@@ -328,7 +330,8 @@ mod tests {
             probe: u64,
         ) {
             if let Some(ints) = Ints::parse(&bytes, count) {
-                prop_assert!(ints.at_most(probe) <= count);
+                let found = ints.at_most(|from| probe.unbounded_shr(from));
+                prop_assert!(found <= count);
                 ints.get(count / 2);
             }
         }

@@ -22,7 +22,7 @@ use std::ops::Range;
 
 use super::block::common_prefix;
 use super::format::Damage;
-use crate::base::coding::{take, take_len, take_varint};
+use crate::base::coding::{take, take_len, take_short_varint};
 pub(super) use builder::{Boundary, IndexBuilder};
 use front::FrontCoded;
 use ints::Ints;
@@ -88,7 +88,7 @@ impl<'a> IndexBlock<'a> {
     #[inline]
     fn parse_opt(payload: &'a [u8]) -> Option<Self> {
         let (&flags, mut input) = payload.split_first()?;
-        let blocks = u32::try_from(take_varint(&mut input)?).ok()?;
+        let blocks = u32::try_from(take_short_varint(&mut input)?).ok()?;
         let count = (blocks as usize).checked_sub(1)?;
         let form = match flags & (ENDS | LONGER) {
             0 => Form::One,
@@ -147,7 +147,7 @@ impl<'a> IndexBlock<'a> {
         }
         let found = match &self.separators {
             Separators::Front(front) => front.at_most(rest),
-            Separators::Integers(symbols, ints) => ints.at_most(symbols.integer(rest)),
+            Separators::Integers(symbols, ints) => ints.at_most(|from| symbols.integer(rest, from)),
         };
         last.min(found as u32)
     }

@@ -279,36 +279,74 @@ impl<'a> Symbols<'a> {
         })
     }
 
-    /// The largest integer that a separator could have that is at or before the key.
+    /// The bits from bit `from` on of the largest integer that a separator could have that is at or
+    /// before the key.
     #[inline]
-    pub(super) fn integer(&self, key: &[u8]) -> u64 {
+    pub(super) fn integer(&self, key: &[u8], from: u32) -> u64 {
         if let ([], [[1, 8]]) = (self.runs, self.places) {
             let head = crate::base::key::prefix(key);
-            return head.unbounded_shr(64 - self.bits.min(64));
+            return head.unbounded_shr(64 - self.bits.min(64) + from);
         }
+        match self.runs {
+            [] => self.integer_by(key, from, |byte| (u32::from(byte) + 1, true)),
+            // Of hexadecimal digits.
+            &[[a, b], [c, d]] if b < c => self.integer_by(key, from, |byte| {
+                let first = u32::from(b.saturating_sub(a)) + 1;
+                match byte {
+                    _ if byte < a => (0, false),
+                    _ if byte <= b => (u32::from(byte - a) + 1, true),
+                    _ if byte < c => (first, false),
+                    _ if byte <= d => (first + u32::from(byte - c) + 1, true),
+                    _ => (first + u32::from(d.saturating_sub(c)) + 1, false),
+                }
+            }),
+            runs => self.integer_by(key, from, |byte| number_of(runs, byte)),
+        }
+    }
+
+    /// The same, where a function gives the number of a byte.
+    #[inline]
+    fn integer_by(&self, key: &[u8], from: u32, number: impl Fn(u8) -> (u32, bool)) -> u64 {
+        if let [[least, bits]] = *self.places {
+            let place = (u32::from(least), u32::from(bits));
+            return self.integer_of(key, from, |_| place, number);
+        }
+        self.integer_of(key, from, |at| self.place(at), number)
+    }
+
+    /// The same, where one gives what a place has.
+    #[inline]
+    fn integer_of(
+        &self,
+        key: &[u8],
+        from: u32,
+        place: impl Fn(usize) -> (u32, u32),
+        number: impl Fn(u8) -> (u32, bool),
+    ) -> u64 {
+        // Bits are filled from the top: what is not reached is 0.
         let (mut code, mut left) = (0u64, self.bits);
-        let mut bytes = key.iter();
-        for at in 0..self.count {
-            let (least, bits) = self.place(at);
-            // Separators that begin so and end here are before it; others go on.
-            let Some(&byte) = bytes.next() else {
+        for (at, &byte) in key.iter().take(self.count).enumerate() {
+            if left <= from {
                 break;
-            };
-            let (number, exact) = number_of(self.runs, byte);
+            }
+            let (least, bits) = place(at);
+            let (number, exact) = number(byte);
+            // Separators that begin so and end here are before it; others go on.
             let Some(digit) = number.checked_sub(least) else {
                 break;
             };
             let digit = u64::from(digit);
-            if digit > ones(bits) {
-                return code.unbounded_shl(left) | ones(left);
+            let above = digit > ones(bits);
+            if !above {
+                left -= bits;
+                code |= digit << left;
             }
-            left -= bits;
-            code = code.unbounded_shl(bits) | digit;
-            if !exact {
-                return code.unbounded_shl(left) | ones(left);
+            if above || !exact {
+                code |= ones(left);
+                break;
             }
         }
-        code.unbounded_shl(left)
+        code.unbounded_shr(from)
     }
 
     /// Appends the separator of an integer to `out`.
