@@ -99,7 +99,7 @@ pub(super) fn select(word: u64, rank: usize) -> Result<usize, usize> {
     }
     // A bit for each byte with which there are no more ones than wanted.
     let each = 0x8080_8080_8080_8080;
-    let before = ((each | rank as u64 * 0x0101_0101_0101_0101) - sums) & each;
+    let before = ((each | (rank as u64 * 0x0101_0101_0101_0101)) - sums) & each;
     let byte = before.count_ones() as usize * 8;
     let mut rest = word >> byte;
     let below = (sums << 8 >> byte & 0xff) as usize;
