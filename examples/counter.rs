@@ -1,7 +1,8 @@
 //! Counts words, with a secondary index that gives the most frequent ones.
 //!
 //! Two keyspaces: `counts` has the count of each word, `by_count` a key of count and word, so that
-//! its order is that of counts. A batch changes both, so that they always agree.
+//! its order is that of counts. A batch changes both, so that they always agree. One thread counts:
+//! several would have to hold a lock from the read of a count to the write of the next.
 //!
 //! ```sh
 //! cargo run -p shamba-examples --bin counter -- words.db 10 < README.md
@@ -61,7 +62,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         let count = u64::from_be_bytes(count.try_into()?);
         println!("{count}\t{}", String::from_utf8_lossy(word));
     }
-    drop((counts, by_count));
     db.close()?;
     Ok(())
 }

@@ -120,7 +120,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         _ => return Err(usage.into()),
     }
-    drop((documents, postings));
     db.close()?;
     Ok(())
 }

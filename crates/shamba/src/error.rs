@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// The result of an engine operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and what to do about it.
+/// What went wrong, and what to do about it: that is in the text that `{}` prints. A `main` that
+/// returns the error prints it with `{:?}`, without.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,13 +35,14 @@ pub enum Error {
         /// What was expected there.
         what: String,
     },
-    /// The folder to open does not exist and the options do not ask for it to be created.
-    #[error("{} does not exist; check the path, or ask for it to be created (`create_if_missing`)", path.display())]
+    /// There is no database: the folder does not exist or has no files, and none is to be created,
+    /// as the options say or because it is opened to be read only.
+    #[error("{} does not exist or holds no database; check the path (one is created by an open to write with `create_if_missing`)", path.display())]
     NotFound {
         /// The folder asked for.
         path: PathBuf,
     },
-    /// The folder exists and holds other files, but no database.
+    /// The folder holds other files, but no database. (Folders in it do not count.)
     #[error("{} is not a SHaMBa database (it has no CURRENT file but is not empty); choose an empty folder", path.display())]
     NotADatabase {
         /// The folder asked for.
@@ -58,7 +60,8 @@ pub enum Error {
         /// The folder asked for.
         path: PathBuf,
     },
-    /// Another process, or another handle of this one, has the database open.
+    /// Another process, or another handle of this one, has the database open to write. An open to
+    /// read only never gets this.
     #[error("{} is in use by another process or handle; close it first", path.display())]
     Locked {
         /// The database folder.
@@ -121,8 +124,8 @@ pub enum Error {
         "a batch that takes {len} bytes in memory is too large: at most {max} bytes are allowed (256 MiB, and three eighths of the memory budget); split it or raise the budget"
     )]
     BatchTooLarge {
-        /// What the batch takes in memory, in bytes: its keys and values, and some bytes for each
-        /// entry.
+        /// What the batch takes in memory, in bytes
+        /// ([`WriteBatch::memory`](crate::WriteBatch::memory)).
         len: usize,
         /// The most that a batch may take now, in bytes.
         max: usize,
@@ -130,7 +133,8 @@ pub enum Error {
     /// The memory budget is too small for what the database holds: for what must be known of each
     /// of its tables, which grows with their number and the length of their keys, or for a key, a
     /// value or a batch that was written under a larger budget. Nothing is lost: with the larger
-    /// budget that is named, or made so large while the database is open, everything is there.
+    /// budget that is named, or made so large while the database is open, the call that got this
+    /// error succeeds. Iterating over such a value takes more: up to 16 times its length.
     #[error(
         "the memory budget of {limit} bytes is too small for what this database holds: it must be {needed} bytes at least; raise it (where it is many tables that take so much, a larger `target_file` makes them fewer)"
     )]
@@ -141,8 +145,9 @@ pub enum Error {
         needed: u64,
     },
     /// Iterators hold as much memory as they may, or there is none left: another, or a further step
-    /// of this one, is refused. Entries that are large count as they are, and so do the many
-    /// sources of a tree with many runs.
+    /// of this one, is refused. Entries that are large count as they are, so that one iterator
+    /// alone may be too much where one is large for the budget, and so do the many sources of a
+    /// tree with many runs.
     #[error(
         "iterators hold as much as they may of the memory budget of {limit} bytes; drop some, or raise the budget"
     )]

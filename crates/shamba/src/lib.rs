@@ -1,7 +1,8 @@
 //! SHaMBa: an embedded LSM-tree key-value engine for data that outgrows memory.
 //!
 //! One number bounds the memory the engine uses; under that number it needs few storage reads
-//! per lookup. Keys and values are bytes, and keys are sorted as bytes.
+//! per lookup. Keys and values are bytes, and keys are sorted as bytes (so write numbers in them
+//! with `to_be_bytes`).
 //!
 //! This page is a tour; the types it names have the details.
 //!
@@ -37,6 +38,10 @@
 //! ([`WriteOptions`]): with [`Durability::Buffered`], the default, a crash of the process; with
 //! [`Durability::Synced`] a crash of the machine. [`Db::sync`] makes everything written so far
 //! survive one.
+//!
+//! The reads that led to a batch are not part of it: there are no transactions yet. Where several
+//! threads read a key and write what follows from it, such as a counter or an entry of an index,
+//! hold a lock of your own, by key, from the read to the write.
 //!
 //! ```
 //! use shamba::{Options, WriteBatch, WriteOptions};
@@ -120,6 +125,11 @@
 //! let before = db.snapshot();
 //! db.put("cherry", "black")?;
 //! assert_eq!(before.get("cherry")?.as_deref(), Some(b"red".as_slice()));
+//!
+//! // Of a keyspace, a prefix or a range.
+//! let fruit = db.default_keyspace();
+//! let all = before.iter_in(&fruit, shamba::IterOptions::prefix("ch"));
+//! assert_eq!(all.count(), 1);
 //! # Ok(()) }
 //! ```
 //!
@@ -150,7 +160,8 @@
 //!
 //! # Statistics
 //! [`Db::stats`] says what lookups read and found, where memory is and what more of it would be
-//! worth, level by level. It may be called at any time, and changes nothing.
+//! worth, level by level. It may be called at any time, and changes nothing. It is printed with
+//! `{:#?}`, or with the feature `serde` as JSON.
 //!
 //! ```
 //! # fn main() -> shamba::Result<()> {
@@ -218,7 +229,8 @@
 //! | [`Db::clear`] | `clear` | `delete_table` | `DeleteRange` |
 //! | [`Db::range`], [`Db::prefix`] | the same | `iter`, `range` | bounds of an iterator |
 //! | [`Cursor`] | | | iterator |
-//! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | write transaction | `WriteBatch`, `Write` |
+//! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | | `WriteBatch`, `Write` |
+//! | none yet: a lock of your own | `write_tx`, `update_fetch` | write transaction | `TransactionDB` |
 //! | [`Db::snapshot`] | `snapshot` | read transaction | `GetSnapshot` |
 //! | [`Db::sync`], [`WriteOptions::synced`] | `persist` | `Durability` | `SyncWAL`, `sync` |
 //! | [`Db::checkpoint`] | | | `Checkpoint` |
@@ -229,7 +241,7 @@
 //! |---|---|
 //! | a key | 65,535 bytes, and a 64th of the budget |
 //! | a value | 64 MiB, and a sixteenth of the budget |
-//! | a batch | 256 MiB in memory, and three eighths of the budget |
+//! | a batch | 256 MiB in memory ([`WriteBatch::memory`]), and three eighths of the budget |
 //! | the budget | from [`MIN_MEMORY`] on |
 //!
 //! Options and errors are `#[non_exhaustive]`: options are set by the methods of their names, so

@@ -298,7 +298,8 @@ impl Options {
 
     // Behaviour.
 
-    /// Whether a missing database is created. Default true.
+    /// Whether a missing database is created. Default true; nothing is created by an open to be
+    /// read only ([`Options::read_only`]).
     #[must_use]
     pub fn create_if_missing(mut self, yes: bool) -> Self {
         self.create_if_missing = yes;
@@ -345,7 +346,8 @@ impl Options {
     }
 
     /// The memory the engine may use; clones of one [`MemoryBudget`] given to several databases
-    /// are one budget. Default: a quarter of the memory of the container or machine.
+    /// are one budget. At least [`MIN_MEMORY`](crate::MIN_MEMORY). Default: a quarter of the memory
+    /// of the container or machine.
     #[must_use]
     pub fn memory(mut self, memory: MemoryBudget) -> Self {
         self.memory = memory;

@@ -133,6 +133,8 @@ fn refuses_changes(db: &Db) {
     };
     let keyspace = db.default_keyspace();
     refused(db.put("k", "v"));
+    // What is too large is refused for the same reason: a smaller one would not do.
+    refused(db.put("k", vec![0; 16 << 20]));
     refused(db.delete("late 3"));
     refused(keyspace.put_with("k", "v", WriteOptions::new().durability(Durability::None)));
     refused(db.flush());

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::base::coding;
 use crate::base::key::{EntryKind, MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::error::Result;
+use crate::memtable::Memtable;
 
 use super::keyspaces::KeyspaceInner;
 
@@ -69,10 +70,18 @@ impl WriteBatch {
         self.count == 0
     }
 
-    /// The bytes the batch takes in the log, without the record's header.
+    /// The bytes the batch takes in the log, without the record's header. In memory it is more
+    /// ([`memory`](Self::memory)).
     #[must_use]
     pub fn size(&self) -> usize {
         self.rep.len()
+    }
+
+    /// The bytes the batch takes in memory until it is in tables, some of them for each operation:
+    /// what [`Error::BatchTooLarge`](crate::Error::BatchTooLarge) compares.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        Memtable::room_for(self.len(), self.size())
     }
 
     /// Removes all operations, keeping the memory.

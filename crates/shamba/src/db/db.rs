@@ -113,8 +113,9 @@ impl Db {
     /// [`Error::KeyTooLarge`], [`Error::ValueTooLarge`], [`Error::BatchTooLarge`],
     /// [`Error::WrongDatabase`] or [`Error::KeyspaceDropped`] when nothing was written;
     /// [`Error::Io`] when the log failed: for want of space or files nothing was written either,
-    /// and it can be tried again, else every later write gets [`Error::Poisoned`];
-    /// [`Error::Stalled`] while there is no room for flushes; [`Error::Closed`].
+    /// and it can be tried again (with a clone, for the batch is consumed), else every later write
+    /// gets [`Error::Poisoned`]; [`Error::Stalled`] while there is no room for flushes;
+    /// [`Error::ReadOnly`]; [`Error::Closed`].
     #[doc(alias = "commit")]
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.inner().writes().write(batch, options)
@@ -476,7 +477,7 @@ impl Db {
     /// it. [`Options::verify`] checks a database that is closed, its logs too.
     ///
     /// # Errors
-    /// What kept it from looking at all: [`Error::Closed`].
+    /// What kept it from looking at all: [`Error::Closed`], [`Error::BudgetTooSmall`].
     pub fn verify(&self) -> Result<VerifySummary> {
         verify(self.inner(), &mut |_, _| {})
     }

@@ -330,7 +330,10 @@ impl Keyspace {
         self.iter_with(IterOptions::range(range))
     }
 
-    /// The keys that begin with `prefix`.
+    /// The keys that begin with `prefix`: of `"ada"` those of `"adam"` too, of `"ada/"` not.
+    ///
+    /// To delete them, put them into batches of some thousand operations while going through them.
+    /// That is not atomic, and what others write meanwhile is not in the iterator and stays.
     #[must_use]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
         self.iter_with(IterOptions::prefix(prefix))

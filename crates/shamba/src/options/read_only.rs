@@ -7,9 +7,11 @@ impl Options {
     /// Whether the database is opened to be read only. Default false. Nothing is written to its
     /// folder, which may be of a read-only file system, full, or another's, and nothing is locked:
     /// any number of processes may have it open so, beside one that writes. They see it as it was
-    /// when they opened it. What is in no table yet is read from the logs and kept in memory
-    /// ([`Error::LogsExceedMemory`]). There are no background threads, and every call that would
-    /// change something gives [`Error::ReadOnly`].
+    /// when they opened it. What is in no table yet is read from the logs and kept in memory, which
+    /// may take about three eighths of the budget: a reader with much less than the writer has may
+    /// get [`Error::LogsExceedMemory`], until the writer flushes or makes a checkpoint, or, where
+    /// there is none, the database was opened to write once. There are no background threads, and
+    /// every call that would change something gives [`Error::ReadOnly`].
     ///
     /// All tables are kept open if there are no more than [`max_open_files`](Self::max_open_files):
     /// then nothing that a writer removes is missed. Of more tables, one that is opened late may be

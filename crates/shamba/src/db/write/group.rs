@@ -14,8 +14,8 @@ use std::thread::available_parallelism;
 
 use parking_lot::MutexGuard;
 
+use super::WritePath;
 use super::queue::{Entered, Queue, QueuedJob};
-use super::{WritePath, room_for};
 use crate::db::batch::WriteBatch;
 use crate::db::buffers::Writer;
 use crate::db::context::DbContext;
@@ -102,7 +102,7 @@ impl<'a> Turn<'a> {
                 .path
                 .queue
                 .take_group(GROUP_BYTES.min(self.path.max_batch()), |(batch, _)| {
-                    room_for(batch)
+                    batch.memory()
                 }),
         };
         let batches: Vec<_> = group

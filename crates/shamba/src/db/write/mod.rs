@@ -148,15 +148,23 @@ impl WritePath {
 
     /// An error for a key or a value of so many bytes, if it is too large.
     fn check_sizes(&self, key: usize, value: usize) -> Result<()> {
-        let max = self.max_key();
-        if key > max {
-            return Err(Error::KeyTooLarge { len: key, max });
+        let (max_key, max_value) = (self.max_key(), self.max_value());
+        if key <= max_key && value <= max_value {
+            return Ok(());
         }
-        let max = self.max_value();
-        if value > max {
-            return Err(Error::ValueTooLarge { len: value, max });
-        }
-        Ok(())
+        // Smaller ones would not be written either.
+        self.shared.check_writable()?;
+        Err(if key > max_key {
+            Error::KeyTooLarge {
+                len: key,
+                max: max_key,
+            }
+        } else {
+            Error::ValueTooLarge {
+                len: value,
+                max: max_value,
+            }
+        })
     }
 
     pub(in crate::db) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
@@ -164,8 +172,9 @@ impl WritePath {
             return Err(Error::WrongDatabase { what: "keyspace" });
         }
         self.check_sizes(batch.max_key(), batch.max_value())?;
-        let (len, max) = (room_for(&batch), self.max_batch());
+        let (len, max) = (batch.memory(), self.max_batch());
         if len > max {
+            self.shared.check_writable()?;
             return Err(Error::BatchTooLarge { len, max });
         }
         map_if_large(batch.max_key(), batch.max_value());
@@ -233,7 +242,7 @@ impl WritePath {
         self.shared.check_writable()?;
         let bytes = group.iter().map(|(batch, _)| batch.rep().len() as u64);
         self.stalls.throttle(writer, group, bytes.sum())?;
-        let room = group.iter().map(|(batch, _)| room_for(batch) as u64);
+        let room = group.iter().map(|(batch, _)| batch.memory() as u64);
         self.stalls.wait_for_memtables(writer, room.sum())?;
         let first = writer.log.last_seq() + 1;
         let whole = writer.log.len();
@@ -410,11 +419,6 @@ fn map_if_large(key: usize, value: usize) {
     if value as u64 >= LARGE {
         map_large_allocations();
     }
-}
-
-/// The most memory that a batch takes in memtables, in bytes.
-pub(super) fn room_for(batch: &WriteBatch) -> usize {
-    Memtable::room_for(batch.len(), batch.size())
 }
 
 /// Locks a mutex that is held for little longer than waking a thread takes.
