@@ -34,8 +34,8 @@ pub(super) fn merge(mut all: Vec<Findings>) -> Findings {
     });
     Findings {
         setting: format!(
-            "{} {} seeds of the operations, on databases of the standard setting that are loaded once: \
-             medians, and in the tables that follow each the range.",
+            "{} {} seeds: medians, and in the tables that follow each the range. Seeds decide the \
+             operations; databases of the standard setting are loaded once.",
             all[0].setting,
             all.len()
         ),
