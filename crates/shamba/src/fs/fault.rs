@@ -88,7 +88,7 @@ impl FaultError {
     /// The device is full (`ENOSPC`, on Windows `ERROR_DISK_FULL`).
     pub const ENOSPC: FaultError = FaultError::Os(if cfg!(windows) { 112 } else { 28 });
 
-    fn to_error(self) -> io::Error {
+    pub(crate) fn to_error(self) -> io::Error {
         match self {
             FaultError::Kind(kind) => kind.into(),
             FaultError::Os(code) => io::Error::from_raw_os_error(code),

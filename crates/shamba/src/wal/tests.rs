@@ -556,7 +556,10 @@ fn a_failure_stops_the_writer_for_good() {
             let Error::Io { source, .. } = error else {
                 panic!("{error}");
             };
-            assert_eq!(source.raw_os_error(), Some(5));
+            assert_eq!(
+                source.raw_os_error(),
+                FaultError::EIO.to_error().raw_os_error()
+            );
         }
         assert_eq!(log.position(), position);
         // Whatever part of a failed append arrived, what comes back is a prefix.
