@@ -164,7 +164,8 @@ fn clearing_beside_others_loses_nothing_of_theirs() {
             assert_eq!(other.len().unwrap(), 10, "round {round}");
         }
         stop.store(true, Ordering::Relaxed);
-        assert_eq!(db.len().unwrap(), u64::from(writer.join().unwrap()));
+        let written = writer.join().unwrap();
+        assert_eq!(db.len().unwrap(), u64::from(written));
     });
     drop(other);
     db.close().unwrap();
