@@ -190,9 +190,17 @@ impl TableBuilder {
     fn partition_due(&mut self) -> bool {
         let blocks = self.partition.index.blocks() as usize + 1;
         let next = self.partition.keys.div_ceil(blocks);
-        self.partition.keys.saturating_add(next) > self.partition_target
-            || self.options.filter.layout == Layout::Partitioned
-                && self.partition.index.is_longer_than(PAGE_PAYLOAD / 8 * 7)
+        if self.partition.keys.saturating_add(next) > self.partition_target {
+            return true;
+        }
+        if self.options.filter.layout == Layout::Whole {
+            return false;
+        }
+        let held = self.partition.index.scratch() as u64;
+        self.reservation.grow(held);
+        let full = self.partition.index.is_longer_than(PAGE_PAYLOAD / 8 * 7);
+        self.reservation.shrink(held);
+        full
     }
 
     /// Whether the partition should close at once, at the cost of a data block that is not full.

@@ -1,5 +1,6 @@
 //! Builds index blocks.
 
+use super::shape::Shape;
 use super::symbols::{self, SymbolsBuilder};
 use super::{ENDS, INTEGERS, LONGER};
 use super::{front, ints, pages};
@@ -67,6 +68,7 @@ pub(in crate::table) struct IndexBuilder {
 struct Integers {
     symbols: SymbolsBuilder,
     integers: Vec<u64>,
+    shape: Shape,
     len: usize,
 }
 
@@ -166,10 +168,12 @@ impl IndexBuilder {
         let all = all.into_iter().map(|symbols| {
             let integers = self.boundaries().map(|boundary| symbols.integer(&boundary));
             let integers: Vec<u64> = integers.collect();
+            let shape = Shape::of(&integers);
             Integers {
-                len: symbols.encoded_len() + ints::encoded_len(&integers),
+                len: symbols.encoded_len() + ints::encoded_len(&integers, &shape),
                 symbols,
                 integers,
+                shape,
             }
         });
         all.min_by_key(|integers| integers.len)
@@ -179,12 +183,12 @@ impl IndexBuilder {
     fn smaller(&self) -> (Option<Integers>, usize) {
         let separators = self.boundaries().map(|boundary| boundary.bytes);
         let front = front::encoded_len(self.ends.len(), separators);
-        match self.integers().filter(|integers| integers.len < front) {
-            Some(integers) => {
-                let len = integers.len;
-                (Some(integers), len)
+        match self.integers() {
+            Some(Integers { len, .. }) if len >= front => (None, front),
+            integers => {
+                let len = integers.as_ref().map_or(front, |integers| integers.len);
+                (integers, len)
             }
-            None => (None, front),
         }
     }
 
@@ -230,11 +234,9 @@ impl IndexBuilder {
         put_varint(payload, self.prefix.len() as u64);
         payload.extend_from_slice(&self.prefix);
         match integers {
-            Some(Integers {
-                symbols, integers, ..
-            }) => {
-                symbols.encode(payload);
-                ints::encode(&integers, payload);
+            Some(chosen) => {
+                chosen.symbols.encode(payload);
+                ints::encode(&chosen.integers, &chosen.shape, payload);
             }
             None => {
                 let separators = self.boundaries().map(|boundary| boundary.bytes);

@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 
+use super::LONGEST;
 use crate::base::coding::{put_varint, take, take_bytes, take_len, take_varint, varint_len};
 use crate::table::block::common_prefix;
 
@@ -103,7 +104,7 @@ impl<'a> FrontCoded<'a> {
         let count = self.count.saturating_sub(group * GROUP + 1).min(GROUP - 1);
         (0..count).map_while(move |_| {
             let shared = usize::try_from(take_varint(&mut input)?).ok()?;
-            let len = take_len(&mut input, usize::from(u16::MAX))?;
+            let len = take_len(&mut input, LONGEST)?;
             Some((shared, take(&mut input, len)?))
         })
     }
@@ -156,15 +157,5 @@ impl<'a> FrontCoded<'a> {
             out.truncate(from.saturating_add(shared));
             out.extend_from_slice(own);
         }
-    }
-
-    /// About the most bytes of a separator.
-    pub(super) fn longest(&self, index: usize) -> usize {
-        let (group, mut longest) = (index / GROUP, 0);
-        let (first, others) = self.group(group);
-        for (shared, own) in self.others(group, others).take(index % GROUP) {
-            longest = longest.max(shared.saturating_add(own.len()));
-        }
-        longest.max(first.len()).min(self.groups.len())
     }
 }

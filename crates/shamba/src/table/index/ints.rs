@@ -17,17 +17,15 @@ pub(super) const MOST: usize = u16::MAX as usize;
 /// Steps at most: each has a bit at least.
 const MOST_STEPS: usize = 64;
 
-/// The bytes that ascending integers take.
-pub(super) fn encoded_len(values: &[u64]) -> usize {
-    let shape = Shape::of(values);
+/// The bytes that ascending integers take in this shape.
+pub(super) fn encoded_len(values: &[u64], shape: &Shape) -> usize {
     let (first, most) = shape.ends(values);
     let head = 3 + shape.steps.len() + varint_len(first) + varint_len(most);
     head + shape.bits.div_ceil(8)
 }
 
-/// Appends ascending integers to `out`: [`MOST`] at most, and one at least.
-pub(super) fn encode(values: &[u64], out: &mut Vec<u8>) {
-    let shape = Shape::of(values);
+/// Appends ascending integers to `out` in this shape: [`MOST`] at most, and one at least.
+pub(super) fn encode(values: &[u64], shape: &Shape, out: &mut Vec<u8>) {
     let (first, most) = shape.ends(values);
     let head = [shape.dropped, shape.low, shape.steps.len() as u32];
     out.extend(head.map(|number| number as u8));
@@ -43,7 +41,7 @@ pub(super) fn encode(values: &[u64], out: &mut Vec<u8>) {
     for upper in &upper {
         writer.push(upper & ones(shape.low), shape.low);
     }
-    put_steps(values.to_vec(), &shape, &mut writer);
+    put_steps(values.to_vec(), shape, &mut writer);
     out.extend_from_slice(writer.bytes());
 }
 
@@ -267,7 +265,7 @@ mod tests {
 
     fn encoded(values: &[u64]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        encode(values, &mut bytes);
+        encode(values, &Shape::of(values), &mut bytes);
         bytes
     }
 
@@ -308,7 +306,7 @@ mod tests {
             }
             values.sort_unstable();
             let bytes = encoded(&values);
-            prop_assert_eq!(encoded_len(&values), bytes.len());
+            prop_assert_eq!(encoded_len(&values, &Shape::of(&values)), bytes.len());
             let ints = Ints::parse(&bytes, count).unwrap();
             for (number, &value) in values.iter().enumerate() {
                 prop_assert_eq!(ints.get(number), value);

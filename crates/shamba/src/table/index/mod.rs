@@ -23,6 +23,7 @@ use std::ops::Range;
 use super::block::common_prefix;
 use super::format::Damage;
 use crate::base::coding::{take, take_len, take_short_varint};
+use crate::base::key::MAX_KEY_LEN;
 pub(super) use builder::{Boundary, IndexBuilder};
 use front::FrontCoded;
 use ints::Ints;
@@ -36,6 +37,9 @@ const MALFORMED: Damage = Damage("an index block is malformed");
 const INTEGERS: u8 = 1;
 const ENDS: u8 = 2;
 const LONGER: u8 = 4;
+
+/// The bytes of the longest separator: a key, and a byte 0.
+const LONGEST: usize = MAX_KEY_LEN + 1;
 
 /// Writes the shortest key `s` with `a <= s < b` to `out`; for `a == b`, that key.
 pub(super) fn separator(a: &[u8], b: &[u8], out: &mut Vec<u8>) {
@@ -97,7 +101,7 @@ impl<'a> IndexBlock<'a> {
             _ => return None,
         };
         let pages = BlockPages::parse(&mut input, form, blocks as usize)?;
-        let prefix = take_len(&mut input, usize::from(u16::MAX))?;
+        let prefix = take_len(&mut input, LONGEST)?;
         let prefix = take(&mut input, prefix)?;
         let separators = if flags & INTEGERS != 0 && count > 0 {
             let symbols = Symbols::parse(&mut input)?;
@@ -123,7 +127,6 @@ impl<'a> IndexBlock<'a> {
         let index = index as usize;
         match &self.separators {
             Separators::Front(front) => {
-                out.reserve(self.prefix.len() + front.longest(index));
                 out.extend_from_slice(self.prefix);
                 front.separator(index, out);
             }
@@ -334,8 +337,7 @@ mod tests {
         }
     }
 
-    /// The bytes of an index of blocks of so many of these keys, one being all separators' encoding
-    /// per block.
+    /// The bytes of index for each block, of blocks of so many of these keys.
     fn bytes_a_block(keys: &[Vec<u8>], each: usize) -> f64 {
         let mut builder = IndexBuilder::default();
         let mut boundary = Boundary::default();
@@ -349,6 +351,35 @@ mod tests {
         let mut payload = Vec::new();
         builder.finish(&mut payload);
         payload.len() as f64 / blocks.len() as f64
+    }
+
+    #[test]
+    fn versions_of_the_longest_keys_lie_in_several_blocks() {
+        let longest = |last| [&[b'k'; MAX_KEY_LEN - 1][..], &[last]].concat();
+        for keys in [
+            vec![longest(b'a'); 3],
+            vec![b"a".to_vec(), longest(b'a'), longest(b'a'), longest(b'b')],
+            vec![longest(0xff), longest(0xff)],
+        ] {
+            let mut builder = IndexBuilder::default();
+            let mut boundary = Boundary::default();
+            builder.push(17);
+            for pair in keys.windows(2) {
+                boundary.set(&pair[0], &pair[1]);
+                builder.separate(&boundary);
+                builder.push(17);
+            }
+            let mut payload = Vec::new();
+            builder.finish(&mut payload);
+            let index = IndexBlock::parse(&payload).unwrap();
+            for key in &keys {
+                let first = keys.iter().position(|other| other == key);
+                assert_eq!(Some(index.find(key) as usize), first);
+            }
+            let mut after = Vec::new();
+            index.separator(index.blocks() - 2, &mut after);
+            assert!(after > keys[keys.len() - 2]);
+        }
     }
 
     #[test]
