@@ -279,8 +279,8 @@ fn top(mut input: Input<'_>) {
             assert_eq!(pages.start, next);
             next = pages.end;
         }
-        assert_eq!(top.index_page(number), Some(next));
-        next += partition.index_pages;
+        assert_eq!(partition.index().start, next);
+        next = partition.index().end;
         separator.clear();
         top.separator(number, &mut separator);
         if *separator >= *key {

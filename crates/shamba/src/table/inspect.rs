@@ -74,14 +74,12 @@ impl Table {
         run: usize,
         file: u64,
     ) -> Result<FilterPartition> {
-        let place = self.top.get(partition).zip(self.top.index_page(partition));
-        let Some((place, page)) = place else {
+        let Some(place) = self.top.get(partition) else {
             return Err(self.blocks.damage(0, Damage("a partition is missing")));
         };
+        let page = place.index_page;
         let tag = label(BlockKind::Index, Purpose::Background);
-        let index = self
-            .blocks
-            .read_block(page..page + place.index_pages, tag)?;
+        let index = self.blocks.read_block(place.index(), tag)?;
         let view = IndexBlock::parse(&index).map_err(|d| self.blocks.damage(page, d))?;
         let mut data = Vec::with_capacity(view.blocks() as usize);
         for block in 0..view.blocks() {

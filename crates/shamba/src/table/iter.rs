@@ -56,8 +56,9 @@ pub(crate) struct TableIter {
     table: Arc<Table>,
     options: ScanOptions,
     cursor: Cursor,
-    /// The partition and the block in it.
+    /// The partition, its place if there is one, and the block in it.
     partition: usize,
+    place: Option<PartitionEntry>,
     block: u32,
     held: HeldBlock,
     own: Own,
@@ -89,7 +90,8 @@ impl Table {
             table: Arc::clone(self),
             options,
             cursor: Cursor::default(),
-            partition: 0,
+            partition: usize::MAX,
+            place: None,
             block: 0,
             held: HeldBlock::Entry,
             own: Own::default(),
@@ -117,18 +119,13 @@ impl TableIter {
         self.fence = None;
     }
 
-    fn place(&self) -> Option<PartitionEntry> {
-        self.table.top.get(self.partition)
-    }
-
-    /// Calls `view` with the present partition's index.
+    /// Calls `view` with the present partition's index, and whether it stays in memory.
     fn with_index<T>(
         &mut self,
-        view: impl FnOnce(&IndexBlock<'_>) -> Result<T, Damage>,
+        view: impl FnOnce(&IndexBlock<'_>, bool) -> Result<T, Damage>,
     ) -> Result<T> {
         let table = Arc::clone(&self.table);
-        let place = self.place().zip(table.top.index_page(self.partition));
-        let Some((place, page)) = place else {
+        let Some(place) = self.place else {
             return Err(table.blocks.damage(0, Damage("a partition is missing")));
         };
         let tag = label(BlockKind::Index, self.options.purpose);
@@ -136,16 +133,16 @@ impl TableIter {
         if fill && self.options.purpose == Purpose::Scan {
             count_scan(&table, self.partition);
         }
-        let pages = page..page + place.index_pages;
-        let damage = |d| table.blocks.damage(page, d);
+        let damage = |d| table.blocks.damage(place.index_page, d);
         let held = (self.index.as_ref()).filter(|held| held.partition == self.partition);
         if let Some(held) = held {
             let index = IndexBlock::parse(&held.bytes);
-            return index.and_then(|index| view(&index)).map_err(damage);
+            return index.and_then(|index| view(&index, true)).map_err(damage);
         }
         self.index = None;
-        let index = table.blocks.fetch(pages, self.partition, tag, fill)?;
-        let seen = IndexBlock::parse(&index).and_then(|index| view(&index));
+        let index = (table.blocks).fetch(place.index(), self.partition, tag, fill)?;
+        let stays = matches!(index, BlockRef::Cached(_));
+        let seen = IndexBlock::parse(&index).and_then(|index| view(&index, stays));
         self.hold_index(&index);
         seen.map_err(damage)
     }
@@ -153,13 +150,13 @@ impl TableIter {
     /// The pages of the present block. Where all blocks are of one page the index isn't needed.
     fn pages(&mut self) -> Result<Range<u32>> {
         let block = self.block;
-        let Some(place) = self.place() else {
+        let Some(place) = self.place else {
             return Ok(0..0);
         };
         let pages = if place.blocks == place.data_pages {
             block..block + 1
         } else {
-            self.with_index(|index| index.pages(block))?
+            self.with_index(|index, _| index.pages(block))?
         };
         if pages.end > place.data_pages {
             let page = place.first_page;
@@ -194,7 +191,7 @@ impl TableIter {
         let payload = payload(&self.held, &self.own).unwrap_or_default();
         let moved = DataBlock::parse(payload).and_then(|block| go(&mut self.cursor, &block));
         let moved = moved.map_err(|damage| {
-            let start = self.place().map_or(0, |place| place.first_page);
+            let start = self.place.map_or(0, |place| place.first_page);
             self.broken(start, damage)
         })?;
         self.account()?;
@@ -241,13 +238,16 @@ impl TableIter {
     /// To block `block` of partition `partition`, at no entry yet.
     fn go_to(&mut self, partition: usize, block: u32) {
         self.reset();
+        if partition != self.partition {
+            self.place = self.table.top.get(partition);
+        }
         self.partition = partition;
         self.block = block;
     }
 
     /// To the following block, at no entry yet; false at the end of the table.
     fn step_forward(&mut self) -> bool {
-        let Some(place) = self.place() else {
+        let Some(place) = self.place else {
             self.reset();
             return false;
         };
@@ -284,37 +284,39 @@ impl TableIter {
     }
 
     fn seek_inner(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        let Some(goes_on) = self.find_block(key, Direction::Forward)? else {
+        if !self.find_block(key, Direction::Forward)? {
             return Ok(());
-        };
+        }
         let mut found = self.within(|cursor, block| cursor.seek(block, key, tag))?;
         // Versions of the key may fill blocks.
-        while goes_on && !found && self.step_forward() {
+        while self.cursor.continues() && self.step_forward() {
             found = self.within(|cursor, block| cursor.seek(block, key, tag))?;
         }
-        if !found && self.place().is_some() {
+        if !found && self.place.is_some() {
             self.leave(Direction::Forward)?;
         }
         Ok(())
     }
 
     fn seek_for_prev_inner(&mut self, key: &[u8], tag: Tag) -> Result<()> {
-        let Some(goes_on) = self.find_block(key, Direction::Backward)? else {
+        if !self.find_block(key, Direction::Backward)? {
             return self.seek_to_last();
-        };
-        if goes_on {
-            self.seek_inner(key, tag)?;
-            self.materialize()?;
-            if !self.valid() {
-                return self.seek_to_last();
-            }
-            if key::compare(self.key(), self.tag(), key, tag).is_gt() {
-                return self.prev();
-            }
-            return Ok(());
         }
-        if !self.within(|cursor, block| cursor.seek_for_prev(block, key, tag))? {
-            self.leave(Direction::Backward)?;
+        let found = self.within(|cursor, block| cursor.seek_for_prev(block, key, tag))?;
+        if !self.cursor.continues() {
+            return if found {
+                Ok(())
+            } else {
+                self.leave(Direction::Backward)
+            };
+        }
+        self.seek_inner(key, tag)?;
+        self.materialize()?;
+        if !self.valid() {
+            return self.seek_to_last();
+        }
+        if key::compare(self.key(), self.tag(), key, tag).is_gt() {
+            return self.prev();
         }
         Ok(())
     }

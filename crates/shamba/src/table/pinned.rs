@@ -157,8 +157,8 @@ impl Pinned {
                 count += usize::from(parsed.is_some());
                 filters.push(parsed);
             }
-            let page = table.top.index_page(partition);
-            let index = page.and_then(|page| table.blocks.peek(page));
+            let place = table.top.get(partition);
+            let index = place.and_then(|place| table.blocks.peek(place.index_page));
             count += usize::from(index.is_some());
             indexes.push(index);
         }

@@ -24,15 +24,24 @@ pub(super) struct PartitionEntry {
     pub(super) data_pages: u32,
     /// Data blocks.
     pub(super) blocks: u32,
-    /// Pages of the index block.
+    /// The first page of the index block, and how many it has.
+    pub(super) index_page: u32,
     pub(super) index_pages: u32,
+}
+
+impl PartitionEntry {
+    /// The pages of the index block.
+    #[inline]
+    pub(super) fn index(&self) -> Range<u32> {
+        self.index_page..self.index_page + self.index_pages
+    }
 }
 
 /// The partitions of a table and the separators between them: one piece of memory, since files are
 /// many and stay open. It holds, one after the other,
 /// - heads: the first four bytes of what follows the shared ones in each separator. A search looks
 ///   at separators themselves only among those whose head equals the key's;
-/// - starts: the first page of each partition;
+/// - starts: the first page of each partition, and where the last ends;
 /// - ends: where each separator ends;
 /// - the row of the first partition: its pages of data, how many of these begin no block, pages of
 ///   the index block and of each module;
@@ -111,7 +120,7 @@ impl TopIndex {
     #[inline]
     fn places(&self) -> (usize, usize, usize, usize) {
         let starts = self.len() * HEAD;
-        let ends = starts + self.starts.bytes(self.len());
+        let ends = starts + self.starts.bytes(self.len() + 1);
         let rows = ends + self.ends.bytes(self.len());
         let first = self.columns().min(self.len() * self.columns());
         let varying = self.varying.count_ones() as usize;
@@ -138,17 +147,19 @@ impl TopIndex {
         if index >= self.len() || column >= self.columns() {
             return None;
         }
-        let (bit, varying) = (1 << column, self.varying);
-        let at = match varying & bit {
-            0 => column,
-            _ => {
-                let before = varying & (bit - 1);
-                self.columns()
-                    + (index * varying.count_ones() as usize)
-                    + before.count_ones() as usize
-            }
-        };
+        let at = self.place_in_rows(index, column);
         self.rows.get(&self.bytes, self.places().2, at)
+    }
+
+    /// The place of a number among those of all rows.
+    #[inline]
+    fn place_in_rows(&self, index: usize, column: usize) -> usize {
+        let (bit, varying) = (1 << column, self.varying);
+        if varying & bit == 0 {
+            return column;
+        }
+        let before = (varying & (bit - 1)).count_ones();
+        self.columns() + index * varying.count_ones() as usize + before as usize
     }
 
     /// The pages of a partition's data.
@@ -161,12 +172,22 @@ impl TopIndex {
     /// A partition.
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<PartitionEntry> {
-        let data_pages = self.in_row(index, 0)?;
+        if index >= self.len() {
+            return None;
+        }
+        let (starts, _, rows, _) = self.places();
+        let start = |index| self.starts.get(&self.bytes, starts, index);
+        let in_row = |column| {
+            let at = self.place_in_rows(index, column);
+            self.rows.get(&self.bytes, rows, at)
+        };
+        let (data_pages, index_pages) = (in_row(0)?, in_row(2)?);
         Some(PartitionEntry {
-            first_page: self.start(index)?,
+            first_page: start(index)?,
             data_pages,
-            blocks: data_pages.checked_sub(self.in_row(index, 1)?)?,
-            index_pages: self.in_row(index, 2)?,
+            blocks: data_pages.checked_sub(in_row(1)?)?,
+            index_page: start(index + 1)?.checked_sub(index_pages)?,
+            index_pages,
         })
     }
 
@@ -303,15 +324,6 @@ impl TopIndex {
         let pages = pages_of(module).filter(|_| module < modules)?;
         Some(start..start + pages)
     }
-
-    /// The first page of a partition's index block.
-    #[inline]
-    pub(super) fn index_page(&self, index: usize) -> Option<u32> {
-        match self.modules {
-            0 => Some(self.start(index)? + self.in_row(index, 0)?),
-            _ => self.module(index, 0).map(|pages| pages.end),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -331,10 +343,10 @@ mod tests {
         assert_eq!(top.len(), 2);
         assert_eq!(top.module(0, 1), Some(10..13));
         assert_eq!(top.module(0, 0), Some(13..15));
-        assert_eq!(top.index_page(0), Some(15));
+        assert_eq!(top.get(0).unwrap().index(), 15..16);
         assert_eq!(top.get(1).unwrap().first_page, 16);
         assert_eq!(top.module(1, 0), Some(22..23));
-        assert_eq!(top.index_page(1), Some(23));
+        assert_eq!(top.get(1).unwrap().index(), 23..25);
         assert_eq!(top.module(1, 2), None);
         assert_eq!(top.module(2, 0), None);
         for (key, want) in [("", 0), ("f", 0), ("g", 1), ("m", 1), ("n", 2)] {
@@ -370,24 +382,24 @@ mod tests {
                     first_page,
                     data_pages: data_pages(number),
                     blocks: blocks(data_pages(number)),
+                    index_page: first_page + data_pages(number) + 3,
                     index_pages: 1,
                 };
                 assert_eq!(top.get(number as usize), Some(partition));
                 first_page += partition.data_pages + 4;
-                assert_eq!(top.index_page(number as usize), Some(first_page - 1));
             }
             assert_eq!(top.get(200), None);
             top.memory()
         };
-        // Once what they all have: six numbers.
-        assert_eq!(memory(|_| 128, |pages| pages), 200 * (8 + 4) + 6);
+        // Once what they all have, six numbers, and where the last ends.
+        assert_eq!(memory(|_| 128, |pages| pages), 200 * (8 + 4) + 8);
         assert_eq!(
             memory(|number| 128 + number % 3, |pages| pages),
-            200 * (9 + 4) + 6
+            200 * (9 + 4) + 8
         );
         assert_eq!(
             memory(|number| 128 + number % 3, |_| 100),
-            200 * (10 + 4) + 6
+            200 * (10 + 4) + 8
         );
     }
 

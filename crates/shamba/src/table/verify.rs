@@ -110,11 +110,11 @@ impl Verifier<'_> {
     }
 
     fn partition(&mut self, number: usize) -> Result<()> {
-        let place = self.table.top.get(number);
-        let Some((place, page)) = place.zip(self.table.top.index_page(number)) else {
+        let Some(place) = self.table.top.get(number) else {
             return Ok(());
         };
-        let Some(index) = self.read(page..page + place.index_pages, BlockKind::Index)? else {
+        let page = place.index_page;
+        let Some(index) = self.read(place.index(), BlockKind::Index)? else {
             return Ok(());
         };
         self.seen.index_bytes += index.len() as u64;

@@ -24,6 +24,7 @@ pub(in crate::table) struct Cursor {
     tag: Option<Tag>,
     at: usize,
     value: Range<usize>,
+    continues: bool,
 }
 
 impl Cursor {
@@ -55,6 +56,13 @@ impl Cursor {
         self.key.clear();
         self.value = 0..0;
         self.at = 0;
+    }
+
+    /// Whether the entry last sought is behind newer ones of its key, which are the block's last:
+    /// older ones may be in the next block.
+    #[inline]
+    pub(in crate::table) fn continues(&self) -> bool {
+        self.continues
     }
 
     /// Memory held, in bytes.
@@ -108,6 +116,7 @@ impl Cursor {
         tag: Tag,
     ) -> Result<bool, Damage> {
         self.clear();
+        self.continues = false;
         match block.land(key, tag)? {
             Landing::Key { at, entry, .. } | Landing::Later { at, entry } => {
                 let shared = key.get(..entry.shared).ok_or(MALFORMED)?;
@@ -117,7 +126,10 @@ impl Cursor {
                 self.come_to(block, at, entry);
                 Ok(true)
             }
-            Landing::End { .. } => Ok(false),
+            Landing::End { same_key } => {
+                self.continues = same_key;
+                Ok(false)
+            }
         }
     }
 

@@ -90,9 +90,9 @@ impl Get<'_> {
         // The index block, unless the lookup has been there.
         let place = table.top.get(need.partition);
         let probed = &self.state.probed.columns;
-        if place.is_some_and(|place| place.index_pages == 1)
+        let next = need.around.end..need.around.end + 1;
+        if place.is_some_and(|place| place.index() == next)
             && self.state.location.is_none()
-            && table.top.index_page(need.partition) == Some(need.around.end)
             && need.around.len() < most
             && stats.coalesces_index(partition, probed, module)
         {

@@ -70,16 +70,12 @@ impl Get<'_> {
             self.state.trace.hit(BlockKind::Index);
             return self.locate(index).map(|()| None);
         }
-        let place = table
-            .top
-            .get(partition)
-            .zip(table.top.index_page(partition));
-        let Some((place, page)) = place else {
+        let Some(place) = table.top.get(partition) else {
             return Err(table.blocks.damage(0, MISSING_PARTITION));
         };
-        let Some(index) = table.blocks.resident(page) else {
-            let pages = page..page + place.index_pages;
-            return Ok(Some(BlockRead::new(pages, BlockKind::Index, partition)));
+        let Some(index) = table.blocks.resident(place.index_page) else {
+            let need = BlockRead::new(place.index(), BlockKind::Index, partition);
+            return Ok(Some(need));
         };
         self.state.trace.hit(BlockKind::Index);
         self.locate(&index).map(|()| None)
@@ -94,8 +90,8 @@ impl Get<'_> {
         };
         // Where the index lies is of use only if it is damaged.
         let damage = |damage| {
-            let page = table.top.index_page(partition);
-            table.blocks.damage(page.unwrap_or(0), damage)
+            let page = table.top.get(partition).map_or(0, |place| place.index_page);
+            table.blocks.damage(page, damage)
         };
         let view = IndexBlock::parse(index).map_err(damage)?;
         let wanted = self.state.block;

@@ -198,7 +198,7 @@ impl TableIter {
 
     /// Reads the pages of a block and as many after it as memory allows.
     fn read_ahead(&mut self, pages: &Range<u32>) -> Result<bool> {
-        let Some(place) = self.place() else {
+        let Some(place) = self.place else {
             return Ok(false);
         };
         let needed = pages.end - pages.start;

@@ -1,10 +1,10 @@
 //! How a lazy cursor waits in front of a block that it has not read, and what is known of that
 //! block meanwhile: the separator on this side of it.
 //!
-//! The separator is noted from the index at a seek, which needs the index anyway, for the first
-//! block that is left; later it is asked of the index if that is in memory. Between partitions it
+//! The separator is asked of the index if that is in memory. One that is not is read for a seek and
+//! then gone: the separator is noted then, for the first block that is left. Between partitions it
 //! is in the top-level index. Where nothing else is known, the entry that was left bounds what
-//! comes. One owner.
+//! comes, or the key sought. One owner.
 
 use super::TableIter;
 use crate::base::iter::Direction;
@@ -25,7 +25,7 @@ impl TableIter {
         }
         self.find_bound(direction);
         let (partition, block) = (self.partition, self.block);
-        let to = match (direction, self.place()) {
+        let to = match (direction, self.place) {
             (Direction::Forward, Some(place)) if block + 1 < place.blocks => {
                 Some((partition, block + 1))
             }
@@ -50,7 +50,7 @@ impl TableIter {
     /// block.
     fn find_bound(&mut self, direction: Direction) {
         let (top, block) = (&self.table.top, self.block);
-        let last = self.last_block(self.partition);
+        let last = self.place.map_or(0, |place| place.blocks.saturating_sub(1));
         // Separators have the number of the block before them.
         let within = match direction {
             Direction::Forward => (block < last).then_some(block),
@@ -70,18 +70,20 @@ impl TableIter {
         if self.fence == Some(direction) {
             return;
         }
-        let index = top
-            .index_page(self.partition)
-            .and_then(|page| self.table.blocks.resident(page));
+        let page = self.place.map(|place| place.index_page);
+        let index = page.and_then(|page| self.table.blocks.peek(page));
         let known = index.and_then(|index| {
             let index = IndexBlock::parse(&index).ok()?;
+            if number + 1 >= index.blocks() {
+                return None;
+            }
             self.bound.clear();
-            (number + 1 < index.blocks()).then(|| index.separator(number, &mut self.bound))?;
+            index.separator(number, &mut self.bound);
             bound_of(&mut self.bound);
             Some(())
         });
-        if known.is_none() {
-            // Not before the entry that was the last.
+        if known.is_none() && self.cursor.valid() {
+            // Not before the entry that was the last; without one, not before the key sought.
             set(&mut self.bound, self.cursor.key());
         }
     }
@@ -91,45 +93,40 @@ impl TableIter {
         place.map_or(0, |place| place.blocks.saturating_sub(1))
     }
 
-    /// To the block that may hold `key`, at no entry yet, and notes the separator that comes next
-    /// in a direction. Says whether entries of the key may go on in the block after; `None` past
-    /// the end.
-    pub(super) fn find_block(&mut self, key: &[u8], direction: Direction) -> Result<Option<bool>> {
+    /// To the block that may hold `key`, at no entry yet; false past the end. Notes the separator
+    /// that comes next in a direction if it could not be asked for again.
+    pub(super) fn find_block(&mut self, key: &[u8], direction: Direction) -> Result<bool> {
         self.go_to(self.table.top.find(key), 0);
-        let Some(place) = self.place() else {
-            return Ok(None);
+        let Some(place) = self.place else {
+            return Ok(false);
         };
         let lazy = self.options.lazy;
         let mut bound = std::mem::take(&mut self.bound);
-        let found = self.with_index(|index| {
+        let found = self.with_index(|index, stays| {
             let block = index.find(key);
-            let last = block + 1 >= index.blocks();
-            bound.clear();
-            if !last {
-                index.separator(block, &mut bound);
-            }
-            // That key with a byte 0 more where versions of it are in both blocks.
-            let goes_on = !last && bound.split_last() == Some((&0, key));
-            let fence = match direction {
-                Direction::Forward => lazy && !last,
-                Direction::Backward => lazy && block > 0,
+            let next = match direction {
+                Direction::Forward => (block + 1 < index.blocks()).then_some(block),
+                Direction::Backward => block.checked_sub(1),
             };
-            if direction == Direction::Backward && fence {
+            let next = next.filter(|_| lazy && !stays);
+            if let Some(next) = next {
                 bound.clear();
-                index.separator(block - 1, &mut bound);
+                index.separator(next, &mut bound);
+                bound_of(&mut bound);
+            } else if lazy {
+                set(&mut bound, key);
             }
-            bound_of(&mut bound);
-            Ok((block, goes_on, fence, index.blocks()))
+            Ok((block, next.is_some(), index.blocks()))
         });
         self.bound = bound;
-        let (block, goes_on, fence, blocks) = found?;
+        let (block, fence, blocks) = found?;
         if blocks != place.blocks {
             let damage = Damage("an index does not have the blocks it should");
             return Err(self.table.blocks.damage(place.first_page, damage));
         }
         self.block = block;
         self.fence = fence.then_some(direction);
-        Ok(Some(goes_on))
+        Ok(true)
     }
 
     pub(super) fn settle_inner(&mut self) -> Result<()> {

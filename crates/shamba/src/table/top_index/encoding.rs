@@ -111,7 +111,7 @@ impl<'a> ParsedTop<'a> {
         let count = take_len(&mut encoded, most).ok_or(BAD)?;
         let mut input = encoded;
         let mut rows = Vec::with_capacity(count * columns);
-        let mut starts = Vec::with_capacity(count);
+        let mut starts = Vec::with_capacity(count + 1);
         let mut last: Vec<u8> = Vec::new();
         let (mut whole, mut front, mut next) = (0, 0, 0u32);
         // All begin as the two neighbours do that have least in common.
@@ -153,6 +153,7 @@ impl<'a> ParsedTop<'a> {
         if next != pages || !input.is_empty() {
             return Err(BAD);
         }
+        starts.push(next);
         // Numbers that are alike in all partitions are kept once.
         let (first, others) = rows.split_at(rows.len().min(columns));
         let varies = |column: &usize| {
