@@ -171,6 +171,7 @@ impl Cursor {
     }
 
     /// The present key; empty when not valid.
+    #[inline]
     #[must_use]
     pub fn key(&self) -> &[u8] {
         match self.place {
@@ -181,6 +182,7 @@ impl Cursor {
     }
 
     /// The present value; empty when not valid.
+    #[inline]
     #[must_use]
     pub fn value(&self) -> &[u8] {
         match self.place {
