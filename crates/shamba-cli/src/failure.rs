@@ -224,11 +224,21 @@ fn engine_message(error: &shamba::Error) -> Message {
             format!("there is no keyspace named `{name}`"),
             "`shamba stats DIR` lists the keyspaces; import and put create missing ones",
         ),
-        Error::LogsExceedMemory { max } => Message::new(
+        Error::LogsExceedMemory { max, needed } => Message::new(
             format!(
                 "the write-ahead logs hold more than the {max} bytes that may be kept of them in memory"
             ),
-            "give more with --memory, or have `shamba compact` write them to tables",
+            format!(
+                "give at least --memory {needed}, or have `shamba compact` write them to tables"
+            ),
+        ),
+        Error::IteratorsExhausted { limit, needed } => Message::new(
+            format!("iterators hold as much as they may of the memory budget of {limit} bytes"),
+            format!("give at least --memory {needed}"),
+        ),
+        Error::BudgetTooSmall { limit, needed } => Message::new(
+            format!("the memory budget of {limit} bytes is too small for what this database holds"),
+            format!("give at least --memory {needed}"),
         ),
         Error::KeyTooLarge { .. } => {
             Message::new(error, "shorten the key, or give more with --memory")

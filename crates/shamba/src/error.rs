@@ -147,13 +147,17 @@ pub enum Error {
     /// Iterators hold as much memory as they may, or there is none left: another, or a further step
     /// of this one, is refused. Entries that are large count as they are, so that one iterator
     /// alone may be too much where one is large for the budget, and so do the many sources of a
-    /// tree with many runs.
+    /// tree with many runs. With the larger budget that is named, the call that got this error
+    /// succeeds, unless it comes to an entry that is larger still, of which it then tells.
     #[error(
-        "iterators hold as much as they may of the memory budget of {limit} bytes; drop some, or raise the budget"
+        "iterators hold as much as they may of the memory budget of {limit} bytes; drop some, or raise the budget to {needed} bytes"
     )]
     IteratorsExhausted {
         /// The budget's limit, in bytes.
         limit: u64,
+        /// A limit that will do, in bytes, beside what is held now and where each run's entries
+        /// are about as large as the one that was refused.
+        needed: u64,
     },
     /// No keyspace has this name.
     #[error("there is no keyspace named `{name}`; create it first")]
@@ -210,11 +214,14 @@ pub enum Error {
     ReadOnly,
     /// The logs hold more that is in no table yet than an open for reading only may keep in memory.
     #[error(
-        "the write-ahead logs hold more than the {max} bytes that may be kept of them in memory; open the database for reading with a larger memory budget, or once for writing"
+        "the write-ahead logs hold more than the {max} bytes that may be kept of them in memory; open the database for reading with a memory budget of {needed} bytes at least, or once for writing"
     )]
     LogsExceedMemory {
         /// What memtables may take under the present memory budget, in bytes.
         max: u64,
+        /// A memory budget under which they may take what the logs hold now, in bytes: up to a
+        /// tenth more than the least one. A writer that goes on makes it more.
+        needed: u64,
     },
     /// A database that is read beside whoever writes to it needs a file that was changed or removed
     /// since it was looked at.

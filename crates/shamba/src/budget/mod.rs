@@ -241,6 +241,19 @@ impl Budget {
         self.ledger.most_of_iterators()
     }
 
+    /// The least limit under which iterators may hold so many bytes more, beside all that is held
+    /// now.
+    fn least_limit_for_iterators(&self, more: u64) -> u64 {
+        let iterators = self.used_by(Role::Iterators).saturating_add(more);
+        shares::least_limit_for_iterators(iterators, self.ledger.files())
+            .max(self.ledger.held().saturating_add(more))
+    }
+
+    /// The least limit under which memtables may take so many bytes.
+    pub(crate) fn least_limit_for_memtables(&self, bytes: u64) -> u64 {
+        shares::least_limit_for_memtables(bytes, self.ledger.files())
+    }
+
     /// Changes the limit; reclaimers give way at once as far as they can. What was taken before
     /// under a larger limit is no overdraft, nor what is taken as essential memory within that
     /// limit while more than half of the new one is used for other things than cached blocks, or

@@ -404,10 +404,13 @@ impl Cursor {
             self.memory.shrink(now - held);
             return Ok(());
         }
-        self.memory.grow_iterator(held - now).inspect_err(|_| {
-            self.place = Position::Nowhere;
-            (self.key, self.value, self.before) = Default::default();
-        })
+        let sources = self.merge.sources();
+        self.memory
+            .grow_iterator(held - now, sources)
+            .inspect_err(|_| {
+                self.place = Position::Nowhere;
+                (self.key, self.value, self.before) = Default::default();
+            })
     }
 }
 
