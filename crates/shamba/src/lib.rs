@@ -160,8 +160,8 @@
 //!
 //! # Statistics
 //! [`Db::stats`] says what lookups read and found, where memory is and what more of it would be
-//! worth, level by level. It may be called at any time, and changes nothing. It is printed with
-//! `{:#?}`, or with the feature `serde` as JSON.
+//! worth, level by level. It may be called at any time, and changes nothing. Printed by `{}` it is
+//! a few lines, by `{:#?}` all there is, with the feature `serde` also as JSON.
 //!
 //! ```
 //! # fn main() -> shamba::Result<()> {
@@ -286,6 +286,7 @@ mod value;
 mod version;
 mod wal;
 
+pub use base::size::parse_size;
 pub use budget::{MIN_MEMORY, MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
