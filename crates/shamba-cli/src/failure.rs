@@ -240,9 +240,6 @@ fn engine_message(error: &shamba::Error) -> Message {
             format!("the memory budget of {limit} bytes is too small for what this database holds"),
             format!("give at least --memory {needed}"),
         ),
-        Error::KeyTooLarge { .. } => {
-            Message::new(error, "shorten the key, or give more with --memory")
-        }
         Error::Poisoned { cause } => Message::new(
             format!("writes were stopped by an earlier failure: {cause}"),
             "mend the cause (a full disk, a failing device), then do it again: what was written is safe",
@@ -285,7 +282,11 @@ mod tests {
             offset: 0,
             what: "x".into(),
         };
-        let large = shamba::Error::KeyTooLarge { len: 2, max: 1 };
+        let large = shamba::Error::KeyTooLarge {
+            len: 2,
+            max: 1,
+            needed: None,
+        };
         assert_eq!(Failure::Absent { key: String::new() }.code(), 1);
         assert_eq!(Failure::Engine(option).code(), 2);
         assert_eq!(Failure::Engine(shamba::Error::Closed).code(), 3);

@@ -101,27 +101,34 @@ pub enum Error {
     },
     /// A key is longer than the engine accepts under the present memory budget.
     #[error(
-        "a key of {len} bytes is too large: at most {max} bytes are allowed (65,535, and a 64th of the memory budget); shorten it or raise the budget"
+        "a key of {len} bytes is too large: at most {max} bytes are allowed (65,535, and a 64th of the memory budget); shorten it{}",
+        or_raise(*needed)
     )]
     KeyTooLarge {
         /// The key's length in bytes.
         len: usize,
         /// The longest key accepted now, in bytes.
         max: usize,
+        /// The least memory budget that would do, in bytes; none where no budget would.
+        needed: Option<u64>,
     },
     /// A value is longer than the engine accepts under the present memory budget.
     #[error(
-        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget); split it or raise the budget"
+        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget); split it{}",
+        or_raise(*needed)
     )]
     ValueTooLarge {
         /// The value's length in bytes.
         len: usize,
         /// The longest value accepted now, in bytes.
         max: usize,
+        /// The least memory budget that would do, in bytes; none where no budget would.
+        needed: Option<u64>,
     },
     /// A batch would take more memory than one may, until it is in tables.
     #[error(
-        "a batch that takes {len} bytes in memory is too large: at most {max} bytes are allowed (256 MiB, and three eighths of the memory budget); split it or raise the budget"
+        "a batch that takes {len} bytes in memory is too large: at most {max} bytes are allowed (256 MiB, and three eighths of the memory budget); split it{}",
+        or_raise(*needed)
     )]
     BatchTooLarge {
         /// What the batch takes in memory, in bytes
@@ -129,6 +136,8 @@ pub enum Error {
         len: usize,
         /// The most that a batch may take now, in bytes.
         max: usize,
+        /// The least memory budget that would do, in bytes; none where no budget would.
+        needed: Option<u64>,
     },
     /// The memory budget is too small for what the database holds: for what must be known of each
     /// of its tables, which grows with their number and the length of their keys, or for a key, a
@@ -233,6 +242,13 @@ pub enum Error {
         /// The file.
         file: PathBuf,
     },
+}
+
+/// What else may be done where a larger budget would do.
+fn or_raise(needed: Option<u64>) -> String {
+    needed.map_or_else(String::new, |needed| {
+        format!(", or raise the budget to {needed} bytes")
+    })
 }
 
 /// What to do about a damaged file, by what it is for.

@@ -441,7 +441,8 @@ fn keys_and_values_too_large_are_refused_whole() {
             error,
             Error::KeyTooLarge {
                 len: 16_385,
-                max: 16_384
+                max: 16_384,
+                ..
             }
         ),
         "{error:?}"
@@ -458,7 +459,10 @@ fn keys_and_values_too_large_are_refused_whole() {
     db.delete(b"large").unwrap();
     let error = db.put(b"large", vec![0; max + 1]).unwrap_err();
     assert!(
-        matches!(error, Error::ValueTooLarge { len, max: most } if len == max + 1 && most == max),
+        matches!(
+            error,
+            Error::ValueTooLarge { len, max: most, .. } if len == max + 1 && most == max
+        ),
         "{error:?}"
     );
 
@@ -474,6 +478,52 @@ fn keys_and_values_too_large_are_refused_whole() {
     assert!(db.get(vec![b'k'; 70_000]).unwrap().is_none());
     db.close().unwrap();
     assert_whole(&fs);
+}
+
+/// What is too large for the budget is written once that is as large as the error names; what is
+/// too large for any is told so.
+#[test]
+fn the_budget_named_for_what_is_too_large_is_enough() {
+    let key = |len| vec![b'k'; len];
+    let of_batch = |entries: u32| {
+        let mut batch = WriteBatch::new();
+        (0..entries).for_each(|number| batch.put(number.to_be_bytes(), [1; 5000]));
+        batch
+    };
+    type Write<'a> = &'a dyn Fn(&Db) -> shamba::Result<()>;
+    let writes: [Write<'_>; 4] = [
+        &|db| db.put(key(16_385), "v"),
+        &|db| db.put(key(65_535), "v"),
+        &|db| db.put("k", vec![1; (1 << 20) + 7]),
+        &|db| db.write(of_batch(400), WriteOptions::default()),
+    ];
+    for (number, write) in writes.into_iter().enumerate() {
+        let memory = MemoryBudget::bytes(1 << 20);
+        let db = options(&MemFs::new()).memory(memory.clone());
+        let db = db.open(DIR).unwrap();
+        let error = write(&db).unwrap_err();
+        let (Error::KeyTooLarge { needed, .. }
+        | Error::ValueTooLarge { needed, .. }
+        | Error::BatchTooLarge { needed, .. }) = error
+        else {
+            panic!("{error}");
+        };
+        let needed = needed.unwrap();
+        let advice = format!(", or raise the budget to {needed} bytes");
+        assert!(error.to_string().ends_with(&advice), "{error}");
+        memory.set_limit(needed - 16).unwrap();
+        assert!(write(&db).is_err(), "{number}: {needed} is the least");
+        memory.set_limit(needed).unwrap();
+        write(&db).unwrap();
+        assert_eq!(memory.usage().budget.overdraft, 0);
+    }
+    let db = options(&MemFs::new()).open(DIR).unwrap();
+    for error in [
+        db.put(key(65_536), "v").unwrap_err(),
+        db.put("k", vec![1; (64 << 20) + 1]).unwrap_err(),
+    ] {
+        assert!(!error.to_string().contains("raise"), "{error}");
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn batch(number: u64, len: usize, bytes: usize) -> WriteBatch {
 fn most(db: &Db) -> usize {
     let huge = batch(0, 1000, 300 << 20 >> 3);
     match db.write(huge, WriteOptions::default()) {
-        Err(Error::BatchTooLarge { len, max }) => {
+        Err(Error::BatchTooLarge { len, max, .. }) => {
             assert!(len > max);
             max
         }

@@ -166,6 +166,11 @@ pub(crate) fn long_keys_of_table(limit: u64) -> u64 {
     limit / 1024
 }
 
+/// The least limit under which a value may take so many bytes.
+pub(crate) fn least_limit_for_value(bytes: u64) -> u64 {
+    bytes.saturating_mul(16).max(MIN_MEMORY)
+}
+
 /// The least limit under which a key may take so many bytes.
 pub(crate) fn least_limit_for_key(bytes: u64) -> u64 {
     bytes.saturating_mul(64).max(MIN_MEMORY)
@@ -473,6 +478,7 @@ mod tests {
             assert!(most_of_block(least_limit_for_block(bytes)) >= bytes);
             assert!(most_of_meta(least_limit_for_meta(bytes)) >= bytes);
             assert!(most_of_key(least_limit_for_key(bytes)) >= bytes);
+            assert!(most_of_value(least_limit_for_value(bytes)) >= bytes);
             for (least, most) in [
                 (
                     least_limit_for_batch(bytes),

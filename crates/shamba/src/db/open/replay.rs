@@ -181,6 +181,7 @@ impl<'a> LogReplay<'a> {
                     return Err(Error::ValueTooLarge {
                         len: op.value.len(),
                         max: self.db.writes().max_value(),
+                        needed: None,
                     });
                 }
             }
