@@ -54,7 +54,7 @@
 //! batch.put("cherry", "red");
 //! batch.delete("apple");
 //! // Returns once it is on storage.
-//! db.write(batch, WriteOptions::synced())?;
+//! db.write_with(batch, WriteOptions::synced())?;
 //! # Ok(()) }
 //! ```
 //!
@@ -80,7 +80,7 @@
 //! let mut batch = WriteBatch::new();
 //! batch.put("cherry", "black");
 //! batch.put_in(&events, "2026-11-23", "ripened");
-//! db.write(batch, WriteOptions::new())?;
+//! db.write(batch)?;
 //!
 //! // Its options are kept with it, and changed by `alter_keyspace`.
 //! assert_eq!(db.keyspace("events")?.options().size_ratio, 4);

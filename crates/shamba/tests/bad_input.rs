@@ -469,10 +469,7 @@ fn keys_and_values_too_large_are_refused_whole() {
     let mut batch = WriteBatch::new();
     batch.put(b"small", b"v");
     batch.put(b"large", vec![0; max + 1]);
-    assert!(matches!(
-        db.write(batch, WriteOptions::default()),
-        Err(Error::ValueTooLarge { .. })
-    ));
+    assert!(matches!(db.write(batch), Err(Error::ValueTooLarge { .. })));
     assert!(db.get(b"small").unwrap().is_none());
     // A key that cannot exist is absent, not an error.
     assert!(db.get(vec![b'k'; 70_000]).unwrap().is_none());
@@ -495,7 +492,7 @@ fn the_budget_named_for_what_is_too_large_is_enough() {
         &|db| db.put(key(16_385), "v"),
         &|db| db.put(key(65_535), "v"),
         &|db| db.put("k", vec![1; (1 << 20) + 7]),
-        &|db| db.write(of_batch(400), WriteOptions::default()),
+        &|db| db.write(of_batch(400)),
     ];
     for (number, write) in writes.into_iter().enumerate() {
         let memory = MemoryBudget::bytes(1 << 20);
@@ -558,7 +555,7 @@ fn keyspaces_and_snapshots_of_another_database_are_refused() {
 
     let mut batch = WriteBatch::new();
     batch.put_in(&foreign, b"k", b"v");
-    let error = second.write(batch, WriteOptions::default()).unwrap_err();
+    let error = second.write(batch).unwrap_err();
     assert!(
         matches!(error, Error::WrongDatabase { what: "keyspace" }),
         "{error:?}"
@@ -568,9 +565,7 @@ fn keyspaces_and_snapshots_of_another_database_are_refused() {
     mixed.put_in(&second.default_keyspace(), b"k", b"v");
     mixed.put_in(&foreign, b"k", b"v");
     for db in [&first, &second] {
-        let error = db
-            .write(mixed.clone(), WriteOptions::default())
-            .unwrap_err();
+        let error = db.write(mixed.clone()).unwrap_err();
         assert!(matches!(error, Error::WrongDatabase { .. }), "{error:?}");
     }
     assert!(matches!(
@@ -630,9 +625,7 @@ fn a_dropped_keyspace_is_gone_for_its_handles_and_harms_no_other_write() {
     let mut batch = WriteBatch::new();
     batch.put(b"other", b"v");
     batch.put_in(&gone, b"k", b"v");
-    assert!(dropped(
-        db.write(batch, WriteOptions::default()).unwrap_err()
-    ));
+    assert!(dropped(db.write(batch).unwrap_err()));
     assert!(db.get(b"other").unwrap().is_none());
     db.put(b"other", b"v").unwrap();
     // A keyspace of the same name is another one.
@@ -657,7 +650,7 @@ fn after_a_close_every_call_says_so() {
         ("get", other.get(b"k").map(drop)),
         ("put", other.put(b"k", b"v")),
         ("delete", other.delete(b"k")),
-        ("write", other.write(batch, WriteOptions::default())),
+        ("write", other.write(batch)),
         ("multi_get", other.multi_get(&[b"k"]).map(drop)),
         ("contains_key", other.contains_key(b"k").map(drop)),
         ("snapshot multi_get", snapshot.multi_get(&[b"k"]).map(drop)),

@@ -69,7 +69,7 @@ fn killed() -> (MemFs, BTreeMap<String, Map>) {
         batch.put_in(&other, key, number.to_string());
         batch.delete((number / 2).wrapping_mul(2_654_435_761).to_be_bytes());
         batch.put_in(&gone, key, [3; 9]);
-        db.write(batch, WriteOptions::default()).unwrap();
+        db.write(batch).unwrap();
     }
     db.drop_keyspace("gone").unwrap();
     for number in 0..20u32 {
@@ -325,7 +325,7 @@ fn readers_beside_a_writer_see_one_moment_each() {
                 if number >= 400 {
                     batch.delete(key(number - 400));
                 }
-                db.write(batch, WriteOptions::default()).unwrap();
+                db.write(batch).unwrap();
                 written.store(number + 1, Ordering::SeqCst);
                 // Some flushes for each look, not hundreds.
                 std::thread::sleep(Duration::from_micros(200));
