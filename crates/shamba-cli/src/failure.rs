@@ -212,7 +212,7 @@ fn engine_message(error: &shamba::Error) -> Message {
             format!("{} is not empty", path.display()),
             "a checkpoint needs a new or an empty folder",
         ),
-        Error::Locked { path } => Message::new(
+        Error::Locked { path, .. } => Message::new(
             format!("{} is in use by another process", path.display()),
             "close the program that has it open, or work on a checkpoint",
         ),

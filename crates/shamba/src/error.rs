@@ -3,6 +3,7 @@
 //! Every failure a caller can meet is a variant here, with what is needed to act on it. Bytes read
 //! from a disk never panic: whatever is wrong with them becomes [`Error::Corruption`].
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,10 +63,12 @@ pub enum Error {
     },
     /// Another process, or another handle of this one, has the database open to write. An open to
     /// read only never gets this.
-    #[error("{} is in use by another process or handle; close it first", path.display())]
+    #[error("{} is in use by {}", path.display(), by(*holders))]
     Locked {
         /// The database folder.
         path: PathBuf,
+        /// What of this process keeps it open; none where it is another process, or not known.
+        holders: Option<Holders>,
     },
     /// The file was written by another version of the engine.
     #[error(
@@ -242,6 +245,48 @@ pub enum Error {
         /// The file.
         file: PathBuf,
     },
+}
+
+/// What of a process keeps a database open that was not closed: any of these alone does. Dropping
+/// all of them closes it, and so does [`Db::close`](crate::Db::close), which ends them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holders {
+    /// Handles of the database and of its keyspaces ([`Db`](crate::Db),
+    /// [`Keyspace`](crate::Keyspace)).
+    pub handles: usize,
+    /// [`Snapshot`](crate::Snapshot)s.
+    pub snapshots: usize,
+    /// [`Iter`](crate::Iter)s and [`Cursor`](crate::Cursor)s; an `Iter` that is asked at both ends
+    /// counts twice.
+    pub iterators: usize,
+}
+
+impl fmt::Display for Holders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = [
+            (self.handles, "database or keyspace handle"),
+            (self.snapshots, "snapshot"),
+            (self.iterators, "iterator"),
+        ];
+        let held = kinds.iter().filter(|(count, _)| *count > 0);
+        for (number, (count, kind)) in held.enumerate() {
+            let before = if number == 0 { "" } else { ", " };
+            let more = if *count == 1 { "" } else { "s" };
+            write!(f, "{before}{count} {kind}{more}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Who has a database open, and what to do about it.
+fn by(holders: Option<Holders>) -> String {
+    match holders {
+        None => "another process or handle; close it first".to_owned(),
+        Some(holders) => {
+            format!("this process, which holds {holders}; drop all of them, or call `Db::close`")
+        }
+    }
 }
 
 /// What else may be done where a larger budget would do.

@@ -184,7 +184,9 @@
 //! [`Cursor`] is used by one thread at a time. Flushes and compactions run on
 //! [`Options::background_threads`]; writers wait for them when they fall far behind. Only one
 //! process at a time can have a database open to write to it, and any number beside it to read
-//! ([`Options::read_only`]). Where there is async code, calls belong on threads that may block.
+//! ([`Options::read_only`]). A handle, snapshot or iterator that was forgotten keeps a database
+//! open until [`Db::close`]; [`Error::Locked`] names it. Where there is async code, calls belong on
+//! threads that may block.
 //!
 //! # Copies and checks
 //! [`Db::checkpoint`] makes a consistent copy by hard links; [`Db::verify`] and [`Options::verify`]
@@ -295,7 +297,7 @@ pub use db::{
     LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign, Problem, ReadCounts,
     ResidentBytes, Snapshot, Statistics, Value, VerifySummary, WorkloadEstimate, WriteBatch,
 };
-pub use error::{Error, Result};
+pub use error::{Error, Holders, Result};
 pub use filter::{FilterAllocation, ModuleSizes};
 pub use metrics::Counters;
 pub use options::{

@@ -149,6 +149,66 @@ fn a_database_in_use_is_locked_until_it_is_closed() {
     assert_whole(&fs);
 }
 
+/// What was forgotten is named by its kind, and only while it keeps the database open.
+#[test]
+fn a_database_kept_open_by_what_was_forgotten_says_by_what() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || small_options(Arc::new(OsFs::new())).open(folder.path());
+    let held = || match open() {
+        Err(error @ Error::Locked { holders, .. }) => (
+            holders.unwrap(),
+            error.to_string().replace("handles", "handle"),
+        ),
+        other => panic!("{other:?}"),
+    };
+    let db = open().unwrap();
+    fill(&db);
+    let keyspace = db.default_keyspace();
+    let (holders, text) = held();
+    assert_eq!(
+        (holders.handles, holders.snapshots, holders.iterators),
+        (2, 0, 0)
+    );
+    assert!(
+        text.contains("this process, which holds 2 database or keyspace handle;"),
+        "{text}"
+    );
+    drop(keyspace);
+    let (snapshot, mut iter) = (db.snapshot(), db.iter());
+    let (again, cursor) = (snapshot.clone(), db.cursor(IterOptions::default()).unwrap());
+    let _ = (iter.next(), iter.next_back());
+    drop(db);
+    let (holders, _) = held();
+    assert_eq!(
+        (holders.handles, holders.snapshots, holders.iterators),
+        (0, 2, 3)
+    );
+    drop((snapshot, iter));
+    let (_, text) = held();
+    assert!(
+        text.contains("this process, which holds 1 snapshot, 1 iterator; drop"),
+        "{text}"
+    );
+    drop(again);
+    let (_, text) = held();
+    assert!(
+        text.contains("this process, which holds 1 iterator; drop"),
+        "{text}"
+    );
+    drop(cursor);
+    // One that was closed is not kept open by what is left of it.
+    let db = open().unwrap();
+    let _left = db.snapshot();
+    db.close().unwrap();
+    let db = open().unwrap();
+    let (holders, _) = held();
+    assert_eq!(
+        (holders.handles, holders.snapshots, holders.iterators),
+        (1, 0, 0)
+    );
+    drop(db);
+}
+
 #[test]
 fn a_database_in_use_is_locked_on_a_real_folder_too() {
     let folder = tempfile::tempdir().unwrap();

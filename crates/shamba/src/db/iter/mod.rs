@@ -116,6 +116,7 @@ impl Cursor {
         inner.shared().metrics().add(Counter::iterators, 1);
         // Before the state is loaded, which a dropping of the keyspace would empty.
         keyspace.add_iterator();
+        db.counts().add_iterator();
         let generation = keyspace.generation();
         let IterSources { merge, bytes, lost } =
             sources(db, &keyspace.state(), seq, options.fill_cache);
@@ -418,6 +419,7 @@ impl Drop for Cursor {
     fn drop(&mut self) {
         self.count();
         self.keyspace.remove_iterator();
+        self.db.counts().remove_iterator();
         self.db.inner().visibility().release(self.seq);
     }
 }
