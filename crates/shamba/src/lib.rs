@@ -220,22 +220,24 @@
 //! process. The engine reads and writes in the same way with the feature and without.
 //!
 //! # Names elsewhere
-//! | here | fjall | redb | RocksDB |
+//! | here | fjall 3 | redb | rust-rocksdb |
 //! |---|---|---|---|
 //! | [`Db`] | `Database` | `Database` | `DB` |
-//! | [`Keyspace`], [`Db::open_keyspace`] | `Keyspace`, `keyspace` | `open_table` | column family |
-//! | [`Db::put`], [`Db::delete`] | `insert`, `remove` | `insert`, `remove` | `Put`, `Delete` |
-//! | [`Db::get`], [`Db::multi_get`] | `get` | `get` | `Get`, `MultiGet` |
-//! | [`Db::first_key_value`] | the same | `first` | `SeekToFirst` |
+//! | [`Keyspace`], [`Db::open_keyspace`] | `Keyspace`, `keyspace` | `open_table` | `create_cf` |
+//! | [`Db::drop_keyspace`] | `delete_keyspace` | `delete_table` | `drop_cf` |
+//! | [`Db::put`], [`Db::delete`] | `insert`, `remove` | `insert`, `remove` | `put`, `delete` |
+//! | [`Db::get`], [`Db::multi_get`] | `get` | `get` | `get`, `multi_get` |
+//! | [`Db::first_key_value`] | the same | `first` | `seek_to_first` |
 //! | [`Db::len`], [`Db::approximate_len`] | the same | `len` | `rocksdb.estimate-num-keys` |
-//! | [`Db::clear`] | `clear` | `delete_table` | `DeleteRange` |
-//! | [`Db::range`], [`Db::prefix`] | the same | `iter`, `range` | bounds of an iterator |
-//! | [`Cursor`] | | | iterator |
-//! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | | `WriteBatch`, `Write` |
-//! | none yet: a lock of your own | `write_tx`, `update_fetch` | write transaction | `TransactionDB` |
-//! | [`Db::snapshot`] | `snapshot` | read transaction | `GetSnapshot` |
-//! | [`Db::sync`], [`WriteOptions::synced`] | `persist` | `Durability` | `SyncWAL`, `sync` |
-//! | [`Db::checkpoint`] | | | `Checkpoint` |
+//! | [`Db::clear`] | `clear` | `delete_table` | `delete_range_cf` |
+//! | [`Db::range`], [`Db::prefix`] | the same | `range` | `set_iterate_range` |
+//! | [`Cursor`] | | | `raw_iterator` |
+//! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | | `WriteBatch`, `write` |
+//! | [`Db::write_with`] | `durability` | `set_durability` | `write_opt` |
+//! | none yet: a lock of your own | `write_tx`, `update_fetch` | `begin_write` | `TransactionDB` |
+//! | [`Db::snapshot`] | `snapshot` | `begin_read` | `snapshot` |
+//! | [`Db::sync`], [`WriteOptions::synced`] | `persist` | `Durability` | `flush_wal`, `set_sync` |
+//! | [`Db::checkpoint`] | | | `create_checkpoint` |
 //! | [`Db::size_on_disk`] | `disk_space` | `stats` | `rocksdb.total-sst-files-size` |
 //!
 //! # Limits
