@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::BufRead;
 
-use shamba::{Keyspace, KeyspaceOptions, Options, WriteBatch, WriteOptions};
+use shamba::{Keyspace, KeyspaceOptions, Options, WriteBatch};
 
 /// A key whose order is that of the count, then of the word.
 fn index_key(count: u64, word: &[u8]) -> Vec<u8> {
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             batch.put_in(&counts, word, now.to_be_bytes());
             batch.put_in(&by_count, index_key(now, word.as_bytes()), "");
         }
-        db.write(batch, WriteOptions::default())?;
+        db.write(batch)?;
     }
 
     for entry in by_count.iter().rev().take(most) {

@@ -9,7 +9,7 @@
 
 use std::error::Error;
 
-use shamba::{Db, Keyspace, KeyspaceOptions, Options, WriteBatch, WriteOptions};
+use shamba::{Db, Keyspace, KeyspaceOptions, Options, WriteBatch};
 
 /// A key and its value.
 type Entry = (Vec<u8>, Vec<u8>);
@@ -28,10 +28,10 @@ fn copy(db: &Db, to: &Keyspace, entries: Entries<'_>) -> Result<u64, Box<dyn Err
         batch.put_in(to, key, value);
         count += 1;
         if batch.size() >= BATCH_BYTES {
-            db.write(std::mem::take(&mut batch), WriteOptions::default())?;
+            db.write(std::mem::take(&mut batch))?;
         }
     }
-    db.write(batch, WriteOptions::default())?;
+    db.write(batch)?;
     Ok(count)
 }
 

@@ -14,7 +14,7 @@ use std::error::Error;
 
 use shamba::{
     Compression, Cursor, Db, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, Options,
-    WriteBatch, WriteOptions,
+    WriteBatch,
 };
 
 fn words(text: &str) -> BTreeSet<String> {
@@ -49,7 +49,7 @@ fn add(
         batch.put_in(postings, posting(new, path.as_bytes()), "");
     }
     batch.put_in(documents, path, &text);
-    db.write(batch, WriteOptions::default())?;
+    db.write(batch)?;
     println!("{path}: {} words", now.len());
     Ok(())
 }

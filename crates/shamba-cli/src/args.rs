@@ -1,10 +1,7 @@
 //! The command line: commands, the options they share, and how their values are read.
 
-use std::str::FromStr;
-
-use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
-use shamba::MemoryBudget;
+use shamba::{Error, MemoryBudget, parse_size};
 
 use crate::{bench, demo, export, import, point, scan, shell, stats, tune, upkeep};
 
@@ -46,8 +43,8 @@ pub struct Cli {
 pub struct Global {
     /// Memory the engine may use, at least 1M: a SIZE, or a share of the container's or machine's
     /// as `25%` [default: 25%; demo: 32M; tune: what the present design has]
-    #[arg(long, global = true, value_name = "SIZE")]
-    pub memory: Option<Memory>,
+    #[arg(long, global = true, value_name = "SIZE", value_parser = memory)]
+    pub memory: Option<MemoryBudget>,
     /// The keyspace to work on [default: the default keyspace]
     #[arg(long, global = true, value_name = "NAME")]
     pub keyspace: Option<String>,
@@ -59,15 +56,14 @@ pub struct Global {
 impl Global {
     /// The memory budget: what was asked for, or a quarter of the container or machine.
     pub fn budget(&self) -> MemoryBudget {
-        self.budget_or(Memory::Share(0.25))
+        let quarter = || MemoryBudget::share_of_container(0.25);
+        self.memory.clone().unwrap_or_else(quarter)
     }
 
-    /// The memory budget: what was asked for, or `default`.
-    pub fn budget_or(&self, default: Memory) -> MemoryBudget {
-        match self.memory.unwrap_or(default) {
-            Memory::Bytes(bytes) => MemoryBudget::bytes(bytes),
-            Memory::Share(share) => MemoryBudget::share_of_container(share),
-        }
+    /// The memory budget: what was asked for, or so many bytes.
+    pub fn budget_or(&self, bytes: u64) -> MemoryBudget {
+        let default = || MemoryBudget::bytes(bytes);
+        self.memory.clone().unwrap_or_else(default)
     }
 }
 
@@ -90,36 +86,22 @@ pub enum Command {
     Man(shell::ManArgs),
 }
 
-/// An amount of memory.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Memory {
-    Bytes(u64),
-    /// Of what the container or machine has, above 0 and at most 1.
-    Share(f64),
+/// Reads a memory budget: a SIZE, or a share.
+fn memory(text: &str) -> Result<MemoryBudget, String> {
+    text.parse().map_err(reason)
 }
 
-impl FromStr for Memory {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let Some(percent) = text.strip_suffix('%') else {
-            return size(text).map(Memory::Bytes);
-        };
-        match percent.trim().parse::<f64>() {
-            Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Memory::Share(percent / 100.0)),
-            _ => Err("a share is above 0% and at most 100%".to_owned()),
-        }
-    }
-}
-
-/// Reads a SIZE. A letter alone is a binary unit, with a `B` behind it a decimal one.
+/// Reads a SIZE.
 pub fn size(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let letter = text.ends_with(|last: char| "kKmMgGtT".contains(last));
-    let whole = format!("{text}{}", if letter { "iB" } else { "" });
-    ByteSize::from_str(&whole)
-        .map(|size| size.as_u64())
-        .map_err(|_| format!("`{text}` is not a size; write for example 65536, 64K or 1G"))
+    parse_size(text).map_err(reason)
+}
+
+/// What is wrong with a value; which option it is of, the command line says.
+fn reason(error: Error) -> String {
+    match error {
+        Error::InvalidOption { what, .. } => what,
+        other => other.to_string(),
+    }
 }
 
 /// Reads a number, with `_` between digits if you like, or `k`, `M`, `G` for thousands, millions,
@@ -160,32 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_shares() {
-        assert_eq!("32MiB".parse(), Ok(Memory::Bytes(32 << 20)));
-        assert_eq!("1 GB".parse(), Ok(Memory::Bytes(1_000_000_000)));
-        assert_eq!("25%".parse(), Ok(Memory::Share(0.25)));
-        for nonsense in ["", "%", "0%", "101%", "-1", "much", "12 parsecs"] {
-            assert!(nonsense.parse::<Memory>().is_err(), "{nonsense}");
-        }
-    }
-
-    #[test]
-    fn letters_alone_are_binary_units() {
-        for (text, bytes) in [
-            ("64K", 64 << 10),
-            ("64k", 64 << 10),
-            ("1.5M", 3 << 19),
-            ("2 G", 2 << 30),
-            ("1T", 1 << 40),
-            ("64KiB", 64 << 10),
-            ("64kB", 64_000),
-            ("1 MB", 1_000_000),
-            ("7", 7),
-            ("7B", 7),
-        ] {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        assert!(size("K").is_err() && size("5i").is_err());
+    fn sizes_and_shares_are_read_as_the_engine_reads_them() {
+        assert_eq!(size("64K"), Ok(64 << 10));
+        assert_eq!(memory("1 GB").unwrap().limit(), 1_000_000_000);
+        assert!(memory("25%").is_ok());
+        let refused = |text| memory(text).unwrap_err();
+        assert!(refused("much").starts_with("`much` is not a size; write"));
+        assert!(refused("101%").ends_with("above 0% and at most 100%"));
     }
 
     #[test]

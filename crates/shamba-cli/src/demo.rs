@@ -12,7 +12,7 @@ use shamba_bench::proc_io;
 use shamba_bench::runner::{self, Amount, Data, Order};
 use shamba_bench::workload::{Distribution, KeyKind, KeySpace, Mix, ValueSpec};
 
-use crate::args::{Global, Memory, count, size};
+use crate::args::{Global, count, size};
 use crate::bench::{rest, temporary_folder};
 use crate::failure::Failure;
 use crate::measure::{self, Phase, Writes};
@@ -53,7 +53,7 @@ pub struct DemoArgs {
 }
 
 /// The budget when none is asked for.
-const MEMORY: Memory = Memory::Bytes(32 << 20);
+const MEMORY: u64 = 32 << 20;
 
 /// What the process may take beside the budget: its code, stacks, and the allocator's slack.
 const ALLOWANCE: u64 = 32 << 20;

@@ -212,7 +212,7 @@ fn engine_message(error: &shamba::Error) -> Message {
             format!("{} is not empty", path.display()),
             "a checkpoint needs a new or an empty folder",
         ),
-        Error::Locked { path } => Message::new(
+        Error::Locked { path, .. } => Message::new(
             format!("{} is in use by another process", path.display()),
             "close the program that has it open, or work on a checkpoint",
         ),
@@ -224,15 +224,22 @@ fn engine_message(error: &shamba::Error) -> Message {
             format!("there is no keyspace named `{name}`"),
             "`shamba stats DIR` lists the keyspaces; import and put create missing ones",
         ),
-        Error::LogsExceedMemory { max } => Message::new(
+        Error::LogsExceedMemory { max, needed } => Message::new(
             format!(
                 "the write-ahead logs hold more than the {max} bytes that may be kept of them in memory"
             ),
-            "give more with --memory, or have `shamba compact` write them to tables",
+            format!(
+                "give at least --memory {needed}, or have `shamba compact` write them to tables"
+            ),
         ),
-        Error::KeyTooLarge { .. } => {
-            Message::new(error, "shorten the key, or give more with --memory")
-        }
+        Error::IteratorsExhausted { limit, needed } => Message::new(
+            format!("iterators hold as much as they may of the memory budget of {limit} bytes"),
+            format!("give at least --memory {needed}"),
+        ),
+        Error::BudgetTooSmall { limit, needed } => Message::new(
+            format!("the memory budget of {limit} bytes is too small for what this database holds"),
+            format!("give at least --memory {needed}"),
+        ),
         Error::Poisoned { cause } => Message::new(
             format!("writes were stopped by an earlier failure: {cause}"),
             "mend the cause (a full disk, a failing device), then do it again: what was written is safe",
@@ -275,7 +282,11 @@ mod tests {
             offset: 0,
             what: "x".into(),
         };
-        let large = shamba::Error::KeyTooLarge { len: 2, max: 1 };
+        let large = shamba::Error::KeyTooLarge {
+            len: 2,
+            max: 1,
+            needed: None,
+        };
         assert_eq!(Failure::Absent { key: String::new() }.code(), 1);
         assert_eq!(Failure::Engine(option).code(), 2);
         assert_eq!(Failure::Engine(shamba::Error::Closed).code(), 3);

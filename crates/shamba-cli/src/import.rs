@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use shamba::{WriteBatch, WriteOptions};
+use shamba::WriteBatch;
 
 use crate::args::{Global, count};
 use crate::failure::Failure;
@@ -198,7 +198,7 @@ impl Import<'_> {
             for entry in &self.batch {
                 batch.put_in(&self.opened.keyspace, &entry.key, &entry.value);
             }
-            let Err(error) = self.opened.db.write(batch, WriteOptions::default()) else {
+            let Err(error) = self.opened.db.write(batch) else {
                 break;
             };
             let refused = |entry: &Entry| match &error {

@@ -157,7 +157,7 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Result<(), Failure> {
 
 pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Result<(), Failure> {
     let opened = match open(global, &args.dir, Access::Write, &EngineArgs::default()) {
-        Err(Failure::Engine(shamba::Error::Locked { path })) => {
+        Err(Failure::Engine(shamba::Error::Locked { path, .. })) => {
             return Err(Failure::Busy {
                 what: format!("{} is in use by another process", path.display()),
                 hint: "only that process can make a checkpoint, by `Db::checkpoint`: have it do \

@@ -94,7 +94,7 @@ impl Kill {
             } else {
                 Durability::Buffered
             });
-            db.write(batch, WriteOptions::new().durability(durability))?;
+            db.write_with(batch, WriteOptions::new().durability(durability))?;
             writeln!(out, "done {n}").unwrap();
             match rng.below(2000) {
                 0 => db.flush()?,

@@ -3,6 +3,7 @@
 //! Every failure a caller can meet is a variant here, with what is needed to act on it. Bytes read
 //! from a disk never panic: whatever is wrong with them becomes [`Error::Corruption`].
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,10 +63,12 @@ pub enum Error {
     },
     /// Another process, or another handle of this one, has the database open to write. An open to
     /// read only never gets this.
-    #[error("{} is in use by another process or handle; close it first", path.display())]
+    #[error("{} is in use by {}", path.display(), by(*holders))]
     Locked {
         /// The database folder.
         path: PathBuf,
+        /// What of this process keeps it open; none where it is another process, or not known.
+        holders: Option<Holders>,
     },
     /// The file was written by another version of the engine.
     #[error(
@@ -101,27 +104,34 @@ pub enum Error {
     },
     /// A key is longer than the engine accepts under the present memory budget.
     #[error(
-        "a key of {len} bytes is too large: at most {max} bytes are allowed (65,535, and a 64th of the memory budget); shorten it or raise the budget"
+        "a key of {len} bytes is too large: at most {max} bytes are allowed (65,535, and a 64th of the memory budget); shorten it{}",
+        or_raise(*needed)
     )]
     KeyTooLarge {
         /// The key's length in bytes.
         len: usize,
         /// The longest key accepted now, in bytes.
         max: usize,
+        /// The least memory budget that would do, in bytes; none where no budget would.
+        needed: Option<u64>,
     },
     /// A value is longer than the engine accepts under the present memory budget.
     #[error(
-        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget); split it or raise the budget"
+        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget); split it{}",
+        or_raise(*needed)
     )]
     ValueTooLarge {
         /// The value's length in bytes.
         len: usize,
         /// The longest value accepted now, in bytes.
         max: usize,
+        /// The least memory budget that would do, in bytes; none where no budget would.
+        needed: Option<u64>,
     },
     /// A batch would take more memory than one may, until it is in tables.
     #[error(
-        "a batch that takes {len} bytes in memory is too large: at most {max} bytes are allowed (256 MiB, and three eighths of the memory budget); split it or raise the budget"
+        "a batch that takes {len} bytes in memory is too large: at most {max} bytes are allowed (256 MiB, and three eighths of the memory budget); split it{}",
+        or_raise(*needed)
     )]
     BatchTooLarge {
         /// What the batch takes in memory, in bytes
@@ -129,6 +139,8 @@ pub enum Error {
         len: usize,
         /// The most that a batch may take now, in bytes.
         max: usize,
+        /// The least memory budget that would do, in bytes; none where no budget would.
+        needed: Option<u64>,
     },
     /// The memory budget is too small for what the database holds: for what must be known of each
     /// of its tables, which grows with their number and the length of their keys, or for a key, a
@@ -147,13 +159,17 @@ pub enum Error {
     /// Iterators hold as much memory as they may, or there is none left: another, or a further step
     /// of this one, is refused. Entries that are large count as they are, so that one iterator
     /// alone may be too much where one is large for the budget, and so do the many sources of a
-    /// tree with many runs.
+    /// tree with many runs. With the larger budget that is named, the call that got this error
+    /// succeeds, unless it comes to an entry that is larger still, of which it then tells.
     #[error(
-        "iterators hold as much as they may of the memory budget of {limit} bytes; drop some, or raise the budget"
+        "iterators hold as much as they may of the memory budget of {limit} bytes; drop some, or raise the budget to {needed} bytes"
     )]
     IteratorsExhausted {
         /// The budget's limit, in bytes.
         limit: u64,
+        /// A limit that will do, in bytes, beside what is held now and where each run's entries
+        /// are about as large as the one that was refused.
+        needed: u64,
     },
     /// No keyspace has this name.
     #[error("there is no keyspace named `{name}`; create it first")]
@@ -210,11 +226,14 @@ pub enum Error {
     ReadOnly,
     /// The logs hold more that is in no table yet than an open for reading only may keep in memory.
     #[error(
-        "the write-ahead logs hold more than the {max} bytes that may be kept of them in memory; open the database for reading with a larger memory budget, or once for writing"
+        "the write-ahead logs hold more than the {max} bytes that may be kept of them in memory; open the database for reading with a memory budget of {needed} bytes at least, or once for writing"
     )]
     LogsExceedMemory {
         /// What memtables may take under the present memory budget, in bytes.
         max: u64,
+        /// A memory budget under which they may take what the logs hold now, in bytes: up to a
+        /// tenth more than the least one. A writer that goes on makes it more.
+        needed: u64,
     },
     /// A database that is read beside whoever writes to it needs a file that was changed or removed
     /// since it was looked at.
@@ -226,6 +245,55 @@ pub enum Error {
         /// The file.
         file: PathBuf,
     },
+}
+
+/// What of a process keeps a database open that was not closed: any of these alone does. Dropping
+/// all of them closes it, and so does [`Db::close`](crate::Db::close), which ends them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holders {
+    /// Handles of the database and of its keyspaces ([`Db`](crate::Db),
+    /// [`Keyspace`](crate::Keyspace)).
+    pub handles: usize,
+    /// [`Snapshot`](crate::Snapshot)s.
+    pub snapshots: usize,
+    /// [`Iter`](crate::Iter)s and [`Cursor`](crate::Cursor)s; an `Iter` that is asked at both ends
+    /// counts twice.
+    pub iterators: usize,
+}
+
+impl fmt::Display for Holders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = [
+            (self.handles, "database or keyspace handle"),
+            (self.snapshots, "snapshot"),
+            (self.iterators, "iterator"),
+        ];
+        let held = kinds.iter().filter(|(count, _)| *count > 0);
+        for (number, (count, kind)) in held.enumerate() {
+            let before = if number == 0 { "" } else { ", " };
+            let more = if *count == 1 { "" } else { "s" };
+            write!(f, "{before}{count} {kind}{more}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Who has a database open, and what to do about it.
+fn by(holders: Option<Holders>) -> String {
+    match holders {
+        None => "another process or handle; close it first".to_owned(),
+        Some(holders) => {
+            format!("this process, which holds {holders}; drop all of them, or call `Db::close`")
+        }
+    }
+}
+
+/// What else may be done where a larger budget would do.
+fn or_raise(needed: Option<u64>) -> String {
+    needed.map_or_else(String::new, |needed| {
+        format!(", or raise the budget to {needed} bytes")
+    })
 }
 
 /// What to do about a damaged file, by what it is for.

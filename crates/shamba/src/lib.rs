@@ -54,7 +54,7 @@
 //! batch.put("cherry", "red");
 //! batch.delete("apple");
 //! // Returns once it is on storage.
-//! db.write(batch, WriteOptions::synced())?;
+//! db.write_with(batch, WriteOptions::synced())?;
 //! # Ok(()) }
 //! ```
 //!
@@ -80,7 +80,7 @@
 //! let mut batch = WriteBatch::new();
 //! batch.put("cherry", "black");
 //! batch.put_in(&events, "2026-11-23", "ripened");
-//! db.write(batch, WriteOptions::new())?;
+//! db.write(batch)?;
 //!
 //! // Its options are kept with it, and changed by `alter_keyspace`.
 //! assert_eq!(db.keyspace("events")?.options().size_ratio, 4);
@@ -160,8 +160,8 @@
 //!
 //! # Statistics
 //! [`Db::stats`] says what lookups read and found, where memory is and what more of it would be
-//! worth, level by level. It may be called at any time, and changes nothing. It is printed with
-//! `{:#?}`, or with the feature `serde` as JSON.
+//! worth, level by level. It may be called at any time, and changes nothing. Printed by `{}` it is
+//! a few lines, by `{:#?}` all there is, with the feature `serde` also as JSON.
 //!
 //! ```
 //! # fn main() -> shamba::Result<()> {
@@ -184,7 +184,9 @@
 //! [`Cursor`] is used by one thread at a time. Flushes and compactions run on
 //! [`Options::background_threads`]; writers wait for them when they fall far behind. Only one
 //! process at a time can have a database open to write to it, and any number beside it to read
-//! ([`Options::read_only`]). Where there is async code, calls belong on threads that may block.
+//! ([`Options::read_only`]). A handle, snapshot or iterator that was forgotten keeps a database
+//! open until [`Db::close`]; [`Error::Locked`] names it. Where there is async code, calls belong on
+//! threads that may block.
 //!
 //! # Copies and checks
 //! [`Db::checkpoint`] makes a consistent copy by hard links; [`Db::verify`] and [`Options::verify`]
@@ -218,22 +220,24 @@
 //! process. The engine reads and writes in the same way with the feature and without.
 //!
 //! # Names elsewhere
-//! | here | fjall | redb | RocksDB |
+//! | here | fjall 3 | redb | rust-rocksdb |
 //! |---|---|---|---|
 //! | [`Db`] | `Database` | `Database` | `DB` |
-//! | [`Keyspace`], [`Db::open_keyspace`] | `Keyspace`, `keyspace` | `open_table` | column family |
-//! | [`Db::put`], [`Db::delete`] | `insert`, `remove` | `insert`, `remove` | `Put`, `Delete` |
-//! | [`Db::get`], [`Db::multi_get`] | `get` | `get` | `Get`, `MultiGet` |
-//! | [`Db::first_key_value`] | the same | `first` | `SeekToFirst` |
+//! | [`Keyspace`], [`Db::open_keyspace`] | `Keyspace`, `keyspace` | `open_table` | `create_cf` |
+//! | [`Db::drop_keyspace`] | `delete_keyspace` | `delete_table` | `drop_cf` |
+//! | [`Db::put`], [`Db::delete`] | `insert`, `remove` | `insert`, `remove` | `put`, `delete` |
+//! | [`Db::get`], [`Db::multi_get`] | `get` | `get` | `get`, `multi_get` |
+//! | [`Db::first_key_value`] | the same | `first` | `seek_to_first` |
 //! | [`Db::len`], [`Db::approximate_len`] | the same | `len` | `rocksdb.estimate-num-keys` |
-//! | [`Db::clear`] | `clear` | `delete_table` | `DeleteRange` |
-//! | [`Db::range`], [`Db::prefix`] | the same | `iter`, `range` | bounds of an iterator |
-//! | [`Cursor`] | | | iterator |
-//! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | | `WriteBatch`, `Write` |
-//! | none yet: a lock of your own | `write_tx`, `update_fetch` | write transaction | `TransactionDB` |
-//! | [`Db::snapshot`] | `snapshot` | read transaction | `GetSnapshot` |
-//! | [`Db::sync`], [`WriteOptions::synced`] | `persist` | `Durability` | `SyncWAL`, `sync` |
-//! | [`Db::checkpoint`] | | | `Checkpoint` |
+//! | [`Db::clear`] | `clear` | `delete_table` | `delete_range_cf` |
+//! | [`Db::range`], [`Db::prefix`] | the same | `range` | `set_iterate_range` |
+//! | [`Cursor`] | | | `raw_iterator` |
+//! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | | `WriteBatch`, `write` |
+//! | [`Db::write_with`] | `durability` | `set_durability` | `write_opt` |
+//! | none yet: a lock of your own | `write_tx`, `update_fetch` | `begin_write` | `TransactionDB` |
+//! | [`Db::snapshot`] | `snapshot` | `begin_read` | `snapshot` |
+//! | [`Db::sync`], [`WriteOptions::synced`] | `persist` | `Durability` | `flush_wal`, `set_sync` |
+//! | [`Db::checkpoint`] | | | `create_checkpoint` |
 //! | [`Db::size_on_disk`] | `disk_space` | `stats` | `rocksdb.total-sst-files-size` |
 //!
 //! # Limits
@@ -286,6 +290,7 @@ mod value;
 mod version;
 mod wal;
 
+pub use base::size::parse_size;
 pub use budget::{MIN_MEMORY, MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
@@ -294,7 +299,7 @@ pub use db::{
     LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign, Problem, ReadCounts,
     ResidentBytes, Snapshot, Statistics, Value, VerifySummary, WorkloadEstimate, WriteBatch,
 };
-pub use error::{Error, Result};
+pub use error::{Error, Holders, Result};
 pub use filter::{FilterAllocation, ModuleSizes};
 pub use metrics::Counters;
 pub use options::{

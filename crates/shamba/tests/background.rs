@@ -294,7 +294,7 @@ fn writes_are_slowed_down_by_their_bytes() {
             for _ in 0..batch / 64 {
                 ops.put(rng.next().to_be_bytes(), [7; 48]);
             }
-            db.write(ops, shamba::WriteOptions::default()).unwrap();
+            db.write(ops).unwrap();
         }
         db.stats().counters.write_slowdown_micros
     };

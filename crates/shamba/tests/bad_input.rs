@@ -149,6 +149,66 @@ fn a_database_in_use_is_locked_until_it_is_closed() {
     assert_whole(&fs);
 }
 
+/// What was forgotten is named by its kind, and only while it keeps the database open.
+#[test]
+fn a_database_kept_open_by_what_was_forgotten_says_by_what() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || small_options(Arc::new(OsFs::new())).open(folder.path());
+    let held = || match open() {
+        Err(error @ Error::Locked { holders, .. }) => (
+            holders.unwrap(),
+            error.to_string().replace("handles", "handle"),
+        ),
+        other => panic!("{other:?}"),
+    };
+    let db = open().unwrap();
+    fill(&db);
+    let keyspace = db.default_keyspace();
+    let (holders, text) = held();
+    assert_eq!(
+        (holders.handles, holders.snapshots, holders.iterators),
+        (2, 0, 0)
+    );
+    assert!(
+        text.contains("this process, which holds 2 database or keyspace handle;"),
+        "{text}"
+    );
+    drop(keyspace);
+    let (snapshot, mut iter) = (db.snapshot(), db.iter());
+    let (again, cursor) = (snapshot.clone(), db.cursor(IterOptions::default()).unwrap());
+    let _ = (iter.next(), iter.next_back());
+    drop(db);
+    let (holders, _) = held();
+    assert_eq!(
+        (holders.handles, holders.snapshots, holders.iterators),
+        (0, 2, 3)
+    );
+    drop((snapshot, iter));
+    let (_, text) = held();
+    assert!(
+        text.contains("this process, which holds 1 snapshot, 1 iterator; drop"),
+        "{text}"
+    );
+    drop(again);
+    let (_, text) = held();
+    assert!(
+        text.contains("this process, which holds 1 iterator; drop"),
+        "{text}"
+    );
+    drop(cursor);
+    // One that was closed is not kept open by what is left of it.
+    let db = open().unwrap();
+    let _left = db.snapshot();
+    db.close().unwrap();
+    let db = open().unwrap();
+    let (holders, _) = held();
+    assert_eq!(
+        (holders.handles, holders.snapshots, holders.iterators),
+        (1, 0, 0)
+    );
+    drop(db);
+}
+
 #[test]
 fn a_database_in_use_is_locked_on_a_real_folder_too() {
     let folder = tempfile::tempdir().unwrap();
@@ -441,7 +501,8 @@ fn keys_and_values_too_large_are_refused_whole() {
             error,
             Error::KeyTooLarge {
                 len: 16_385,
-                max: 16_384
+                max: 16_384,
+                ..
             }
         ),
         "{error:?}"
@@ -458,22 +519,68 @@ fn keys_and_values_too_large_are_refused_whole() {
     db.delete(b"large").unwrap();
     let error = db.put(b"large", vec![0; max + 1]).unwrap_err();
     assert!(
-        matches!(error, Error::ValueTooLarge { len, max: most } if len == max + 1 && most == max),
+        matches!(
+            error,
+            Error::ValueTooLarge { len, max: most, .. } if len == max + 1 && most == max
+        ),
         "{error:?}"
     );
 
     let mut batch = WriteBatch::new();
     batch.put(b"small", b"v");
     batch.put(b"large", vec![0; max + 1]);
-    assert!(matches!(
-        db.write(batch, WriteOptions::default()),
-        Err(Error::ValueTooLarge { .. })
-    ));
+    assert!(matches!(db.write(batch), Err(Error::ValueTooLarge { .. })));
     assert!(db.get(b"small").unwrap().is_none());
     // A key that cannot exist is absent, not an error.
     assert!(db.get(vec![b'k'; 70_000]).unwrap().is_none());
     db.close().unwrap();
     assert_whole(&fs);
+}
+
+/// What is too large for the budget is written once that is as large as the error names; what is
+/// too large for any is told so.
+#[test]
+fn the_budget_named_for_what_is_too_large_is_enough() {
+    let key = |len| vec![b'k'; len];
+    let of_batch = |entries: u32| {
+        let mut batch = WriteBatch::new();
+        (0..entries).for_each(|number| batch.put(number.to_be_bytes(), [1; 5000]));
+        batch
+    };
+    type Write<'a> = &'a dyn Fn(&Db) -> shamba::Result<()>;
+    let writes: [Write<'_>; 4] = [
+        &|db| db.put(key(16_385), "v"),
+        &|db| db.put(key(65_535), "v"),
+        &|db| db.put("k", vec![1; (1 << 20) + 7]),
+        &|db| db.write(of_batch(400)),
+    ];
+    for (number, write) in writes.into_iter().enumerate() {
+        let memory = MemoryBudget::bytes(1 << 20);
+        let db = options(&MemFs::new()).memory(memory.clone());
+        let db = db.open(DIR).unwrap();
+        let error = write(&db).unwrap_err();
+        let (Error::KeyTooLarge { needed, .. }
+        | Error::ValueTooLarge { needed, .. }
+        | Error::BatchTooLarge { needed, .. }) = error
+        else {
+            panic!("{error}");
+        };
+        let needed = needed.unwrap();
+        let advice = format!(", or raise the budget to {needed} bytes");
+        assert!(error.to_string().ends_with(&advice), "{error}");
+        memory.set_limit(needed - 16).unwrap();
+        assert!(write(&db).is_err(), "{number}: {needed} is the least");
+        memory.set_limit(needed).unwrap();
+        write(&db).unwrap();
+        assert_eq!(memory.usage().budget.overdraft, 0);
+    }
+    let db = options(&MemFs::new()).open(DIR).unwrap();
+    for error in [
+        db.put(key(65_536), "v").unwrap_err(),
+        db.put("k", vec![1; (64 << 20) + 1]).unwrap_err(),
+    ] {
+        assert!(!error.to_string().contains("raise"), "{error}");
+    }
 }
 
 #[test]
@@ -508,7 +615,7 @@ fn keyspaces_and_snapshots_of_another_database_are_refused() {
 
     let mut batch = WriteBatch::new();
     batch.put_in(&foreign, b"k", b"v");
-    let error = second.write(batch, WriteOptions::default()).unwrap_err();
+    let error = second.write(batch).unwrap_err();
     assert!(
         matches!(error, Error::WrongDatabase { what: "keyspace" }),
         "{error:?}"
@@ -518,9 +625,7 @@ fn keyspaces_and_snapshots_of_another_database_are_refused() {
     mixed.put_in(&second.default_keyspace(), b"k", b"v");
     mixed.put_in(&foreign, b"k", b"v");
     for db in [&first, &second] {
-        let error = db
-            .write(mixed.clone(), WriteOptions::default())
-            .unwrap_err();
+        let error = db.write(mixed.clone()).unwrap_err();
         assert!(matches!(error, Error::WrongDatabase { .. }), "{error:?}");
     }
     assert!(matches!(
@@ -580,9 +685,7 @@ fn a_dropped_keyspace_is_gone_for_its_handles_and_harms_no_other_write() {
     let mut batch = WriteBatch::new();
     batch.put(b"other", b"v");
     batch.put_in(&gone, b"k", b"v");
-    assert!(dropped(
-        db.write(batch, WriteOptions::default()).unwrap_err()
-    ));
+    assert!(dropped(db.write(batch).unwrap_err()));
     assert!(db.get(b"other").unwrap().is_none());
     db.put(b"other", b"v").unwrap();
     // A keyspace of the same name is another one.
@@ -607,7 +710,7 @@ fn after_a_close_every_call_says_so() {
         ("get", other.get(b"k").map(drop)),
         ("put", other.put(b"k", b"v")),
         ("delete", other.delete(b"k")),
-        ("write", other.write(batch, WriteOptions::default())),
+        ("write", other.write(batch)),
         ("multi_get", other.multi_get(&[b"k"]).map(drop)),
         ("contains_key", other.contains_key(b"k").map(drop)),
         ("snapshot multi_get", snapshot.multi_get(&[b"k"]).map(drop)),

@@ -44,7 +44,7 @@ fn entries(db: &Db) -> u64 {
 fn put(db: &Db, key: &str, durability: Durability) {
     let mut batch = WriteBatch::new();
     batch.put(key, b"v");
-    db.write(batch, WriteOptions::new().durability(durability))
+    db.write_with(batch, WriteOptions::new().durability(durability))
         .unwrap();
 }
 
@@ -161,8 +161,13 @@ fn a_failed_sync_stops_writes_and_not_reads() {
         .unwrap();
     put(&db, "before", Durability::Synced);
     faults.add(Fault::new(Effect::Fail(shamba::fs::FaultError::EIO)).on(Op::Sync));
-    assert!(db.write(one("during"), WriteOptions::synced()).is_err());
-    let after = db.write(one("after"), WriteOptions::synced()).unwrap_err();
+    assert!(
+        db.write_with(one("during"), WriteOptions::synced())
+            .is_err()
+    );
+    let after = db
+        .write_with(one("after"), WriteOptions::synced())
+        .unwrap_err();
     assert!(matches!(after, shamba::Error::Poisoned { .. }), "{after:?}");
     assert!(db.stats().writes_stopped.is_some());
     assert!(db.get("before").unwrap().is_some());
@@ -798,7 +803,7 @@ fn slowdowns_come_before_stalls_and_both_are_counted() {
     for i in 0..20_000u32 {
         let mut batch = WriteBatch::new();
         batch.put(i.wrapping_mul(2_654_435_761).to_be_bytes(), [1; 100]);
-        db.write(batch, WriteOptions::new().durability(Durability::None))
+        db.write_with(batch, WriteOptions::new().durability(Durability::None))
             .unwrap();
         let counters = db.stats().counters;
         if counters.write_stalls > 0 && slowdowns_before_stalls.is_none() {
@@ -1078,7 +1083,7 @@ fn threads_see_whole_batches_and_their_own_writes() {
                         let mut batch = WriteBatch::new();
                         batch.put(key, number.to_be_bytes());
                         batch.put_in(other, key, number.to_be_bytes());
-                        db.write(batch, WriteOptions::default()).unwrap();
+                        db.write(batch).unwrap();
                         assert_eq!(*db.get(key).unwrap().unwrap(), number.to_be_bytes());
                     }
                 })

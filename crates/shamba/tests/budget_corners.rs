@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use common::small_options;
 use shamba::fs::MemFs;
-use shamba::{
-    Db, Error, IterOptions, KeyspaceOptions, MemoryBudget, Options, Role, WriteBatch, WriteOptions,
-};
+use shamba::{Db, Error, IterOptions, KeyspaceOptions, MemoryBudget, Options, Role, WriteBatch};
 
 const DIR: &str = "/db";
 const MIB: u64 = 1 << 20;
@@ -186,7 +184,7 @@ fn the_bounds_of_iterators_are_charged() {
     assert_eq!(overdraft(&budget), 0);
     let mut batch = WriteBatch::new();
     batch.put("other", "value");
-    db.write(batch, WriteOptions::default()).unwrap();
+    db.write(batch).unwrap();
 }
 
 #[test]

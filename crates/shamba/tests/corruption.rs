@@ -64,7 +64,7 @@ fn sample(name: &'static str, keyspace: KeyspaceOptions) -> Sample {
             batch.put(&key, &value);
             contents.insert(key, value);
         }
-        db.write(batch, WriteOptions::synced()).unwrap();
+        db.write_with(batch, WriteOptions::synced()).unwrap();
         if i == 200 {
             db.compact_range(None, None).unwrap();
         }

@@ -114,7 +114,7 @@ impl Script {
                 None => batch.delete_in(&keyspace, key),
             }
         }
-        let written = db.write(batch, WriteOptions::synced());
+        let written = db.write_with(batch, WriteOptions::synced());
         // A failure that does not stop writes was a shortage: nothing was written.
         let refused = matches!(written, Err(Error::Poisoned { .. } | Error::Stalled { .. }))
             || db.stats().writes_stopped.is_none();

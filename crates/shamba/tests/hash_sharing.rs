@@ -237,7 +237,7 @@ fn what_memtables_answer_is_not_hashed() {
         let mut batch = WriteBatch::new();
         batch.put(b"new", b"value");
         batch.delete(b"old");
-        db.write(batch, Default::default()).unwrap();
+        db.write(batch).unwrap();
         assert!(db.get(b"new").unwrap().is_some());
         assert!(db.get(b"old").unwrap().is_none());
         assert_eq!(counted(&db), (0, 0));

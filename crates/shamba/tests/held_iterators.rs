@@ -167,7 +167,7 @@ fn two_hundred_iterators_and_snapshots_are_within_the_least_budget_or_refused() 
                     snapshots.push((snapshot, writes));
                     held.push((iter, writes, at + 1));
                 }
-                Err(Error::IteratorsExhausted { limit }) => {
+                Err(Error::IteratorsExhausted { limit, .. }) => {
                     assert_eq!(limit, MIN_MEMORY);
                     refused += 1;
                 }
@@ -208,6 +208,67 @@ fn two_hundred_iterators_and_snapshots_are_within_the_least_budget_or_refused() 
         let mut iter = db.cursor(IterOptions::default()).unwrap();
         iter.seek_to_first().unwrap();
         assert_eq!(iter.key(), keys[0].0);
+        within_budget(&db);
+    }
+}
+
+/// The budget that the error names is enough for what was refused: for another iterator beside the
+/// many that are held, and for entries that are large for the budget in a tree of many runs.
+#[test]
+fn the_budget_named_to_a_refused_iterator_is_enough() {
+    for (value, runs) in [(20, 1), (20, 6), (3_000, 4), (200_000, 1), (200_000, 6)] {
+        let memory = MemoryBudget::bytes(32 << 20);
+        let options = Options::new()
+            .fs(Arc::new(MemFs::new()))
+            .background_threads(0)
+            .keyspace(KeyspaceOptions::new().level0_runs(20))
+            .memory(memory.clone());
+        let db = options.open("/db").unwrap();
+        // Some entries are left in memory, with each run's as large.
+        for run in 0..=runs {
+            for number in 0..60u64 {
+                db.put(key(number), vec![run; value]).unwrap();
+            }
+            if run < runs {
+                db.flush().unwrap();
+            }
+        }
+        memory.set_limit(MIN_MEMORY).unwrap();
+        db.flush().unwrap();
+        let (mut held, mut refused) = (Vec::new(), 0);
+        let found = |cursor: &Cursor| assert_eq!(cursor.value(), vec![runs; value]);
+        while refused < 8 {
+            let go = || {
+                let mut cursor = db.cursor(IterOptions::default())?;
+                cursor.seek(key(31))?;
+                found(&cursor);
+                cursor.prev()?;
+                found(&cursor);
+                cursor.next()?;
+                cursor.next()?;
+                Ok(cursor)
+            };
+            let cursor = match go() {
+                Ok(cursor) => cursor,
+                Err(Error::IteratorsExhausted { limit, needed }) => {
+                    assert!(
+                        limit == memory.limit() && needed > limit,
+                        "{needed} {limit}"
+                    );
+                    refused += 1;
+                    memory.set_limit(needed).unwrap();
+                    go().unwrap()
+                }
+                Err(other) => panic!("{other}"),
+            };
+            found(&cursor);
+            held.push(cursor);
+        }
+        println!(
+            "values of {value} in {runs} runs: {} under {}",
+            held.len(),
+            memory.limit()
+        );
         within_budget(&db);
     }
 }

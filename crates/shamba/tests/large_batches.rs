@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use common::files_ending;
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
-use shamba::{
-    Db, Error, IterOptions, MIN_MEMORY, MemoryBudget, Options, Result, WriteBatch, WriteOptions,
-};
+use shamba::{Db, Error, IterOptions, MIN_MEMORY, MemoryBudget, Options, Result, WriteBatch};
 
 const DIR: &str = "/db";
 
@@ -36,8 +34,8 @@ fn batch(number: u64, len: usize, bytes: usize) -> WriteBatch {
 /// The most that the budget lets a batch take.
 fn most(db: &Db) -> usize {
     let huge = batch(0, 1000, 300 << 20 >> 3);
-    match db.write(huge, WriteOptions::default()) {
-        Err(Error::BatchTooLarge { len, max }) => {
+    match db.write(huge) {
+        Err(Error::BatchTooLarge { len, max, .. }) => {
             assert!(len > max);
             max
         }
@@ -83,7 +81,7 @@ fn the_largest_batches_are_read_again_under_the_same_budget() {
         for number in 0..12 {
             let batch = batch(number, len, most * 9 / 10);
             written += batch.len();
-            db.write(batch, WriteOptions::default()).unwrap();
+            db.write(batch).unwrap();
             assert_within(&db);
             // Killed now, all of it is in the logs or in tables.
             let killed = fs.kill_clone();
@@ -120,7 +118,7 @@ fn a_full_disk_refuses_batches_before_memory_is_short() {
             }
             let batch = batch(number, len, bytes);
             let entries = batch.len();
-            match db.write(batch, WriteOptions::default()) {
+            match db.write(batch) {
                 Ok(()) => written += entries,
                 Err(Error::Stalled { .. }) => refused += 1,
                 Err(error) => panic!("{error}"),
@@ -139,7 +137,7 @@ fn a_full_disk_refuses_batches_before_memory_is_short() {
         let again = batch(99_999_999, len, bytes);
         let entries = again.len();
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
-        while let Err(error) = db.write(again.clone(), WriteOptions::default()) {
+        while let Err(error) = db.write(again.clone()) {
             assert!(matches!(error, Error::Stalled { .. }), "{error}");
             assert!(std::time::Instant::now() < deadline, "{error}");
         }

@@ -90,7 +90,7 @@ fn killed(durability: Durability, logs_wanted: usize, after_the_last_flush: u32)
         batch.put_in(&other, number, [8; 20]);
         batch.put("last", number);
         batch.put_in(&other, "last", number);
-        db.write(batch, with(durability)).unwrap();
+        db.write_with(batch, with(durability)).unwrap();
         batches += 1;
         if logs(&fs).len() >= logs_wanted && db.stats().counters.flushes as usize >= logs_wanted {
             left -= 1;
@@ -424,7 +424,7 @@ fn half_a_batch_is_never_found() {
             value.resize(200 + (version as usize * 13) % 90, 1);
             batch.put(key.to_be_bytes(), value);
         }
-        db.write(batch, WriteOptions::default()).unwrap();
+        db.write(batch).unwrap();
         let killed = fs.kill_clone();
         for log in logs(&killed) {
             let bytes = killed.read_file(&log).unwrap();
@@ -530,7 +530,7 @@ fn positions_go_on_when_no_log_is_left() {
             let mut batch = WriteBatch::new();
             batch.put(i.to_be_bytes(), [life; 50]);
             batch.put_in(&other, i.to_be_bytes(), [life; 50]);
-            db.write(batch, WriteOptions::synced()).unwrap();
+            db.write_with(batch, WriteOptions::synced()).unwrap();
         }
         match life {
             0 => db.close().unwrap(),

@@ -133,7 +133,7 @@ fn a_key_may_take_a_64th_of_the_budget() {
         assert!(
             matches!(
                 error,
-                Error::KeyTooLarge { len, max } if len == longest + 1 && max == longest
+                Error::KeyTooLarge { len, max, .. } if len == longest + 1 && max == longest
             ),
             "{error:?}"
         );

@@ -42,11 +42,10 @@ fn fill(db: &Db, rng: &mut Rng, count: u64) -> Map {
                 model.insert(key(number), value);
             }
             if batch.len() >= 50 {
-                db.write(std::mem::take(&mut batch), Default::default())
-                    .unwrap();
+                db.write(std::mem::take(&mut batch)).unwrap();
             }
         }
-        db.write(batch, Default::default()).unwrap();
+        db.write(batch).unwrap();
     }
     model
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 use common::{Map, all_contents, contents, files_ending, small_keyspace, small_options};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{
-    Db, Durability, Error, IterOptions, MemoryBudget, Options, Result, WriteBatch, WriteOptions,
+    Db, Durability, Error, IterOptions, MIN_MEMORY, MemoryBudget, Options, Result, WriteBatch,
+    WriteOptions,
 };
 
 const DIR: &str = "/db";
@@ -68,7 +69,7 @@ fn killed() -> (MemFs, BTreeMap<String, Map>) {
         batch.put_in(&other, key, number.to_string());
         batch.delete((number / 2).wrapping_mul(2_654_435_761).to_be_bytes());
         batch.put_in(&gone, key, [3; 9]);
-        db.write(batch, WriteOptions::default()).unwrap();
+        db.write(batch).unwrap();
     }
     db.drop_keyspace("gone").unwrap();
     for number in 0..20u32 {
@@ -220,18 +221,74 @@ fn logs_that_memory_does_not_hold_are_refused() {
     let fs = fs.kill_clone();
     assert!(files_ending(&fs, DIR, ".sst").is_empty());
     let opened = reader(&fs).open(DIR);
-    let Err(Error::LogsExceedMemory { max }) = opened else {
+    let Err(Error::LogsExceedMemory { max, needed }) = opened else {
         panic!("{opened:?}");
     };
     // What memtables may take of the least budget.
     assert_eq!(max, 384 << 10);
-    let memory = large();
+    let memory = MemoryBudget::bytes(needed);
     let db = reader(&fs).memory(memory.clone()).open(DIR).unwrap();
     assert_eq!(contents(&db.default_keyspace()).unwrap().len(), 4000);
-    assert!(memory.usage().budget.used <= 64 << 20);
+    assert!(memory.usage().budget.used <= needed);
     // Read through without keeping it.
     let found = reader(&fs).verify(DIR, |_, _| ()).unwrap();
     assert_eq!((found.entries, found.unflushed_operations), (0, 4000));
+}
+
+/// What the error of logs that are too long names is enough, and little more than that: with many
+/// small entries and few large ones, in one keyspace and in several, beside tables.
+#[test]
+fn the_budget_named_for_long_logs_is_enough_and_little_more() {
+    for (keyspaces, entries, value) in [(1u32, 60_000u32, 0), (7, 4_000, 300), (2, 12, 700_000)] {
+        let fs = MemFs::new();
+        let memory = MemoryBudget::bytes(256 << 20);
+        let options = Options::new().fs(Arc::new(fs.clone())).memory(memory);
+        let db = options.open(DIR).unwrap();
+        let made = (0..keyspaces).map(|number| {
+            let (name, options) = (format!("k{number}"), small_keyspace());
+            db.create_keyspace(&name, options.write_buffer(8 << 20))
+        });
+        let made: Vec<_> = made.collect::<Result<_>>().unwrap();
+        for number in 0..2000u32 {
+            made[0].put(number.to_le_bytes(), [1; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        for number in 0..entries {
+            let keyspace = &made[number as usize % made.len()];
+            keyspace.put(number.to_le_bytes(), vec![2; value]).unwrap();
+        }
+        let fs = fs.kill_clone();
+        let open = |bytes| {
+            let reader = Options::new().fs(Arc::new(fs.clone())).read_only(true);
+            reader.memory(MemoryBudget::bytes(bytes)).open(DIR)
+        };
+        // Large values are refused for a reason of their own under the least.
+        let least = if value > 1000 { 2 << 20 } else { MIN_MEMORY };
+        for first in [least, 2 * least] {
+            let refused = open(first);
+            let Err(Error::LogsExceedMemory { needed, .. }) = refused else {
+                panic!("{keyspaces}, {value}, {first}: {refused:?}");
+            };
+            let db = open(needed).unwrap();
+            let all = db.keyspaces().into_iter();
+            let count = all.map(|name| db.keyspace(&name).unwrap().len().unwrap());
+            let count: u64 = count.sum();
+            let overwritten = (0..entries.min(2000)).filter(|number| number % keyspaces == 0);
+            assert_eq!(
+                count,
+                u64::from(2000 + entries) - overwritten.count() as u64
+            );
+            let usage = db.stats().memory.budget;
+            assert!(usage.overdraft == 0 && usage.used <= needed, "{usage:?}");
+            println!("{keyspaces} keyspaces, values of {value}: {needed} under {first}");
+            let little_less = open(needed / 10 * 9);
+            let refused = little_less.unwrap_err();
+            assert!(
+                matches!(refused, Error::LogsExceedMemory { .. }),
+                "{refused}"
+            );
+        }
+    }
 }
 
 /// Ends the writer, also where a check fails.
@@ -268,7 +325,7 @@ fn readers_beside_a_writer_see_one_moment_each() {
                 if number >= 400 {
                     batch.delete(key(number - 400));
                 }
-                db.write(batch, WriteOptions::default()).unwrap();
+                db.write(batch).unwrap();
                 written.store(number + 1, Ordering::SeqCst);
                 // Some flushes for each look, not hundreds.
                 std::thread::sleep(Duration::from_micros(200));

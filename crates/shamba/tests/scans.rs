@@ -47,10 +47,10 @@ fn write(db: &Db, numbers: impl Iterator<Item = u64>, value: &[u8]) {
         batch.put(key(number), value);
         if batch.len() == 100 {
             let full = std::mem::take(&mut batch);
-            db.write(full, Default::default()).unwrap();
+            db.write(full).unwrap();
         }
     }
-    db.write(batch, Default::default()).unwrap();
+    db.write(batch).unwrap();
 }
 
 /// One run of all keys.

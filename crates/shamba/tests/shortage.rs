@@ -62,7 +62,7 @@ fn write(db: &Db, number: u64, durability: Durability, kept: &mut Map, refused: 
         entries.insert(key, value);
     }
     let durability = Some(durability);
-    match db.write(batch, WriteOptions::new().durability(durability)) {
+    match db.write_with(batch, WriteOptions::new().durability(durability)) {
         Ok(()) => kept.append(&mut entries),
         Err(Error::Io { .. } | Error::Stalled { .. }) => refused.extend(entries.into_keys()),
         Err(error) => panic!("write {number}: {error:?}"),

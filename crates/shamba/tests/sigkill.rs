@@ -78,7 +78,7 @@ fn child(dir: &Path) -> Result<()> {
         } else {
             Durability::Buffered
         });
-        db.write(batch, WriteOptions::new().durability(durability))?;
+        db.write_with(batch, WriteOptions::new().durability(durability))?;
         writeln!(out, "done {n}").unwrap();
         out.flush().unwrap();
     }

@@ -176,6 +176,52 @@ fn reads_of_the_levels_add_up_to_those_of_the_database() {
 }
 
 /// Asks for every key and for one beside it, so that all blocks have been needed.
+/// What a person is shown is what the fields say.
+#[test]
+fn statistics_are_shown_in_a_few_lines() {
+    let options = Options::new().fs(Arc::new(MemFs::new()));
+    let db = options.memory("32M".parse().unwrap()).open("/db").unwrap();
+    for number in 0..1000 {
+        db.put(key(number), [1; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.put(key(1000), [1]).unwrap();
+    let before = db.stats().to_string();
+    for number in 0..10 {
+        db.get(key(995 + number)).unwrap();
+    }
+    let snapshot = db.snapshot();
+    let stats = db.stats();
+    let shown = stats.to_string();
+    let lines: Vec<&str> = shown.lines().collect();
+    println!("{shown}");
+    let [keyspace, memory, lookups, held] = lines[..] else {
+        panic!("{lines:?}");
+    };
+    let start = "keyspace `default`: 1001 entries: 1000 in 1 tables of 1 levels (";
+    assert!(
+        keyspace.starts_with(start) && keyspace.contains("1 in memory ("),
+        "{keyspace}"
+    );
+    assert!(
+        memory.contains(" of 32.0 MiB, ") && memory.contains(" memtable "),
+        "{memory}"
+    );
+    let reads = stats.counters.data_reads;
+    assert!(lookups.starts_with("lookups: 10, 6 found, 0."), "{lookups}");
+    assert!(
+        lookups.contains(&format!("({reads} of data, ")),
+        "{lookups}"
+    );
+    assert_eq!(held, "held: 1 snapshots and iterators; 1 tables open");
+    drop(snapshot);
+    let lookups = before.lines().nth(2).unwrap();
+    assert_eq!(
+        lookups,
+        "lookups: 0, 0 found (0 of data, 0 of indexes, 0 of filters)"
+    );
+}
+
 fn touch_everything(db: &Db) {
     for number in 0..2 * KEYS {
         let found = db.get(key(number)).unwrap();

@@ -200,7 +200,7 @@ fn logs_are_read_and_counted() {
         batch.put(number.to_be_bytes(), [1; 60]);
         batch.delete_in(&other, number.to_be_bytes());
     }
-    db.write(batch, Default::default()).unwrap();
+    db.write(batch).unwrap();
     let killed = fs.kill_clone();
     let options = |fs: &MemFs| small_options(Arc::new(fs.clone()));
     for options in [options(&killed), options(&killed).read_only(true)] {

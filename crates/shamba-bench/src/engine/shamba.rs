@@ -7,7 +7,7 @@ use ::shamba::inspect;
 use ::shamba::{
     Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
     Granularity, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
-    Preset, Thresholds, WriteBatch, WriteOptions,
+    Preset, Thresholds, WriteBatch,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -244,7 +244,7 @@ impl Engine for Shamba {
                 Write::Delete(key) => batch.delete(key),
             }
         }
-        Ok(self.db.write(batch, WriteOptions::default())?)
+        Ok(self.db.write(batch)?)
     }
 
     fn scan(&self, from: &[u8], limit: usize, visit: &mut Visit<'_>) -> Result<usize> {

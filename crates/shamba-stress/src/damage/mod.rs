@@ -92,7 +92,7 @@ impl Sample {
                     map.insert(key, value);
                 }
             }
-            db.write(batch, WriteOptions::synced()).unwrap();
+            db.write_with(batch, WriteOptions::synced()).unwrap();
             states.push(contents.clone());
             if rng.one_in(40) {
                 db.flush().unwrap();

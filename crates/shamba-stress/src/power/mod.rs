@@ -357,7 +357,7 @@ impl<'a> Workload<'a> {
         let taken = self.camera.taken();
         let written = self
             .db()
-            .write(batch, WriteOptions::new().durability(durability));
+            .write_with(batch, WriteOptions::new().durability(durability));
         if self.short && written.is_err() {
             // Nothing of it is there from now on; it may have been for a moment.
             self.history = self.history.prefix(self.history.len() - 1);
@@ -448,7 +448,7 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) -> u64 {
                     Durability::Buffered
                 };
                 let durability = Some(durability);
-                let written = db.write(batch, WriteOptions::new().durability(durability));
+                let written = db.write_with(batch, WriteOptions::new().durability(durability));
                 if synced {
                     durable = longer.len();
                 }

@@ -94,7 +94,7 @@ impl Shared {
     /// What an iterator gave, or nothing where iterators hold all the memory that they may.
     fn unless_refused<T>(&self, result: shamba::Result<T>) -> Option<T> {
         match result {
-            Err(Error::IteratorsExhausted { limit }) => {
+            Err(Error::IteratorsExhausted { limit, .. }) => {
                 assert!(limit < 32 << 20, "an iterator refused under {limit} bytes");
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 None

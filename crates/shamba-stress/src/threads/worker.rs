@@ -200,7 +200,7 @@ impl<'a> Worker<'a> {
                 None => batch.delete_in(&keyspaces[key.0], key_bytes(key.1)),
             }
         }
-        self.db.write(batch, options).unwrap();
+        self.db.write_with(batch, options).unwrap();
         self.shared.ledger.finish(self.number);
     }
 

@@ -1,6 +1,6 @@
 //! What every other module builds on: keys and tags, key digests, integer coding, checksums, the
 //! iterator contract, samples, memory mapped from the system, two small shared pointers, values
-//! held once, who pins blocks. Nothing here does I/O.
+//! held once, who pins blocks, sizes as text. Nothing here does I/O.
 
 pub(crate) mod checksum;
 pub(crate) mod coding;
@@ -12,4 +12,5 @@ pub(crate) mod once_arc;
 pub(crate) mod pages;
 pub(crate) mod pin_holder;
 pub(crate) mod sample;
+pub(crate) mod size;
 pub(crate) mod thin;

@@ -245,11 +245,21 @@ impl<C: AtomicCounter> Ledger<C> {
         used.saturating_sub(cached)
     }
 
+    /// What does not give way: what is not of cached blocks, and what is pinned.
+    pub(super) fn held(&self) -> u64 {
+        let pinned = self.pinned.load();
+        self.kept(self.used.load()).saturating_add(pinned)
+    }
+
+    /// What is known of files, in bytes.
+    pub(super) fn files(&self) -> u64 {
+        self.used_by(Role::Files) + self.used_by(Role::Seen)
+    }
+
     /// What the shares of what is held are of: the limit, or less where what is known of files
     /// takes much.
     pub(super) fn working_limit(&self) -> u64 {
-        let files = self.used_by(Role::Files) + self.used_by(Role::Seen);
-        working_limit(self.limit.load(), files)
+        working_limit(self.limit.load(), self.files())
     }
 
     /// The most bytes that all iterators may hold.

@@ -40,13 +40,13 @@ pub(crate) use shares::{
     frozen_together, further_readahead, held_files, idle_buffers, idle_frames, kept_for_next_block,
     keys_looked_up_together, keys_of_whole_filter, large_value, least_limit_for_batch,
     least_limit_for_block, least_limit_for_databases, least_limit_for_files, least_limit_for_key,
-    least_limit_for_keyspaces, least_limit_for_meta, log_buffer, long_keys_of_table, loose_slots,
-    many_of_files, max_memtable_bytes, measuring_buffer, memtable_copy, memtable_share,
-    merge_inputs, merge_keys, merge_readahead, most_of_batch, most_of_block, most_of_files,
-    most_of_index, most_of_key, most_of_keyspaces, most_of_meta, most_of_seen, most_of_value,
-    new_tables, open_files, open_tables, partition_keys, pinned_by_values, plenty_of_memory,
-    prepopulation, read_at_once, short_for_large_values, short_of_memory, snapshot_list,
-    table_buffer,
+    least_limit_for_keyspaces, least_limit_for_meta, least_limit_for_value, log_buffer,
+    long_keys_of_table, loose_slots, many_of_files, max_memtable_bytes, measuring_buffer,
+    memtable_copy, memtable_share, merge_inputs, merge_keys, merge_readahead, most_of_batch,
+    most_of_block, most_of_files, most_of_index, most_of_key, most_of_keyspaces, most_of_meta,
+    most_of_seen, most_of_value, new_tables, open_files, open_tables, partition_keys,
+    pinned_by_values, plenty_of_memory, prepopulation, read_at_once, short_for_large_values,
+    short_of_memory, snapshot_list, table_buffer,
 };
 
 /// The smallest memory budget accepted, in bytes: 1 MiB.
@@ -239,6 +239,19 @@ impl Budget {
     /// The most bytes that all iterators may hold.
     pub(crate) fn most_of_iterators(&self) -> u64 {
         self.ledger.most_of_iterators()
+    }
+
+    /// The least limit under which iterators may hold so many bytes more, beside all that is held
+    /// now.
+    fn least_limit_for_iterators(&self, more: u64) -> u64 {
+        let iterators = self.used_by(Role::Iterators).saturating_add(more);
+        shares::least_limit_for_iterators(iterators, self.ledger.files())
+            .max(self.ledger.held().saturating_add(more))
+    }
+
+    /// The least limit under which memtables may take so many bytes.
+    pub(crate) fn least_limit_for_memtables(&self, bytes: u64) -> u64 {
+        shares::least_limit_for_memtables(bytes, self.ledger.files())
     }
 
     /// Changes the limit; reclaimers give way at once as far as they can. What was taken before

@@ -93,10 +93,10 @@ impl Reservation {
         taken
     }
 
-    /// Takes what a caller's iterator needs, in the share of iterators: refused, and nothing
-    /// changes, past it, or where others have the memory. Little is taken then all the same, so
-    /// that what is held by others for long refuses no entry of the usual size.
-    pub(crate) fn grow_iterator(&mut self, bytes: u64) -> Result<()> {
+    /// Takes what one of so many sources of a caller's iterator needs, in the share of iterators:
+    /// refused, and nothing changes, past it, or where others have the memory. Little is taken then
+    /// all the same, so that what is held by others for long refuses no entry of the usual size.
+    pub(crate) fn grow_iterator(&mut self, bytes: u64, sources: usize) -> Result<()> {
         // Who changes the limit meanwhile is not to make the error tell one that would have done.
         let before = self.budget.limit();
         let most = self.budget.most_of_iterators();
@@ -108,7 +108,11 @@ impl Reservation {
             self.grow(bytes);
             return Ok(());
         }
-        Err(Error::IteratorsExhausted { limit })
+        // Each source may come to an entry as large, and to a copy of the block that it is in.
+        let each = bytes.saturating_mul(2).saturating_add(2 * LITTLE);
+        let more = each.saturating_mul(sources.max(1) as u64);
+        let needed = self.budget.least_limit_for_iterators(more);
+        Err(Error::IteratorsExhausted { limit, needed })
     }
 
     /// Takes more bytes, if need be once others gave some back: false, and nothing changes, where

@@ -166,6 +166,11 @@ pub(crate) fn long_keys_of_table(limit: u64) -> u64 {
     limit / 1024
 }
 
+/// The least limit under which a value may take so many bytes.
+pub(crate) fn least_limit_for_value(bytes: u64) -> u64 {
+    bytes.saturating_mul(16).max(MIN_MEMORY)
+}
+
 /// The least limit under which a key may take so many bytes.
 pub(crate) fn least_limit_for_key(bytes: u64) -> u64 {
     bytes.saturating_mul(64).max(MIN_MEMORY)
@@ -316,6 +321,26 @@ pub(crate) fn least_limit_for_block(bytes: u64) -> u64 {
     (bytes.div_ceil(7).saturating_mul(8)).max(MIN_MEMORY)
 }
 
+/// The least limit under which all memtables may take so many bytes, where files take so many.
+pub(crate) fn least_limit_for_memtables(bytes: u64, files: u64) -> u64 {
+    let small = bytes.div_ceil(3).saturating_mul(8);
+    let large = bytes.saturating_add(LEFT_BY_MEMTABLES).saturating_mul(2);
+    least_limit_for_shares(small.min(large), files)
+}
+
+/// The same of all iterators.
+pub(super) fn least_limit_for_iterators(bytes: u64, files: u64) -> u64 {
+    least_limit_for_shares(bytes.saturating_mul(4), files)
+}
+
+/// The least limit under which shares are of so many bytes ([`working_limit`]).
+fn least_limit_for_shares(working: u64, files: u64) -> u64 {
+    let beside_files = working.div_ceil(16).saturating_mul(15);
+    working
+        .max(files.saturating_add(beside_files))
+        .max(MIN_MEMORY)
+}
+
 /// The least limit under which files may take so many bytes.
 pub(crate) fn least_limit_for_files(bytes: u64) -> u64 {
     let by_share = bytes.div_ceil(7).saturating_mul(8);
@@ -453,6 +478,7 @@ mod tests {
             assert!(most_of_block(least_limit_for_block(bytes)) >= bytes);
             assert!(most_of_meta(least_limit_for_meta(bytes)) >= bytes);
             assert!(most_of_key(least_limit_for_key(bytes)) >= bytes);
+            assert!(most_of_value(least_limit_for_value(bytes)) >= bytes);
             for (least, most) in [
                 (
                     least_limit_for_batch(bytes),
@@ -462,6 +488,23 @@ mod tests {
                 (least_limit_for_meta(bytes), most_of_meta),
             ] {
                 assert!(least == MIN_MEMORY || most(least - 8) < bytes, "{bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_least_limits_of_shares_are_just_enough() {
+        let sizes = [1, 255 << 10, 384 << 10, (384 << 10) + 1, 768 << 10];
+        for bytes in sizes.into_iter().chain([(768 << 10) + 1, 5 << 20, 1 << 30]) {
+            for files in [0, 60 << 10, 1 << 20, 77 << 20] {
+                let memtables = least_limit_for_memtables(bytes, files);
+                let share = |limit| memtable_share(working_limit(limit, files));
+                assert!(share(memtables) >= bytes, "{bytes} beside {files}");
+                assert!(memtables == MIN_MEMORY || share(memtables - 32) < bytes);
+                let iterators = least_limit_for_iterators(bytes, files);
+                let share = |limit| most_of_iterators(working_limit(limit, files));
+                assert!(share(iterators) >= bytes, "{bytes} beside {files}");
+                assert!(iterators == MIN_MEMORY || share(iterators - 32) < bytes);
             }
         }
     }

@@ -2,9 +2,11 @@
 //! are kept under it. Thread-safe; clones are the same budget.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use super::{BlockCache, CacheStats, Eviction, IoPool, Store};
+use crate::base::size::parse_size;
 use crate::budget::{Budget, MIN_MEMORY, MemoryStats, come_down_to, container_memory};
 use crate::error::{Error, Result};
 use crate::fs::read_small;
@@ -158,11 +160,57 @@ impl MemoryBudget {
     }
 }
 
+/// A size ([`parse_size`](crate::parse_size)), or a share of what the container or machine has.
+///
+/// ```
+/// # fn main() -> shamba::Result<()> {
+/// use shamba::MemoryBudget;
+/// let memory: MemoryBudget = "64M".parse()?;
+/// assert_eq!(memory.limit(), 64 << 20);
+/// let most: MemoryBudget = "50%".parse()?;
+/// # Ok(()) }
+/// ```
+impl FromStr for MemoryBudget {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some(percent) = text.trim_end().strip_suffix('%') else {
+            return parse_size(text).map(MemoryBudget::bytes);
+        };
+        match percent.trim().parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent <= 100.0 => {
+                Ok(MemoryBudget::share_of_container(percent / 100.0))
+            }
+            _ => {
+                let what = format!("`{text}` is no share; one is above 0% and at most 100%");
+                Err(Error::option("memory", what))
+            }
+        }
+    }
+}
+
 impl fmt::Debug for MemoryBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryBudget")
             .field("limit", &self.limit())
             .field("used", &self.budget.used())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_a_size_or_a_share() {
+        let limit = |text: &str| text.parse::<MemoryBudget>().map(|memory| memory.limit());
+        assert_eq!(limit("32MiB").unwrap(), 32 << 20);
+        assert_eq!(limit("1 GB").unwrap(), 1_000_000_000);
+        let (half, all) = (limit("50%").unwrap(), limit(" 100 % ").unwrap());
+        assert!(half.abs_diff(all / 2) <= 1 && all > 0, "{half} of {all}");
+        for text in ["", "%", "0%", "-5%", "101%", "NaN%", "-1", "much"] {
+            assert!(limit(text).is_err(), "{text}");
+        }
     }
 }

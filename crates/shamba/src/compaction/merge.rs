@@ -62,6 +62,11 @@ impl<I: InternalIterator> MergeIter<I> {
         }
     }
 
+    /// How many children there are.
+    pub(crate) fn sources(&self) -> usize {
+        self.children.len()
+    }
+
     /// The number of the child the present entry comes from.
     pub(crate) fn source(&self) -> Option<usize> {
         self.heap.first().map(|head| head.child)

@@ -117,7 +117,15 @@ impl Db {
     /// gets [`Error::Poisoned`]; [`Error::Stalled`] while there is no room for flushes;
     /// [`Error::ReadOnly`]; [`Error::Closed`].
     #[doc(alias = "commit")]
-    pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.write_with(batch, WriteOptions::default())
+    }
+
+    /// [`Db::write`] with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.inner().writes().write(batch, options)
     }
 

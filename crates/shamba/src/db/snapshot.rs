@@ -22,6 +22,7 @@ pub struct Snapshot {
 impl Snapshot {
     pub(crate) fn new(db: &Arc<DbShared>) -> Self {
         let seq = db.inner().visibility().acquire();
+        db.counts().add_snapshot();
         Snapshot {
             db: db.clone(),
             seq,
@@ -223,6 +224,7 @@ impl Snapshot {
 impl Clone for Snapshot {
     fn clone(&self) -> Self {
         self.inner().visibility().acquire_again(self.seq);
+        self.db.counts().add_snapshot();
         Snapshot {
             db: self.db.clone(),
             seq: self.seq,
@@ -233,6 +235,7 @@ impl Clone for Snapshot {
 impl Drop for Snapshot {
     fn drop(&mut self) {
         self.inner().visibility().release(self.seq);
+        self.db.counts().remove_snapshot();
         self.inner().shared().signal().notify();
     }
 }

@@ -175,7 +175,7 @@ impl OperationsRun<'_> {
                         self.now.insert(key, value);
                     }
                 }
-                self.db().write(batch, options).expect("a write");
+                self.db().write_with(batch, options).expect("a write");
                 self.written(synced);
             }
             // Many at once, so that few bytes make tables.
@@ -188,7 +188,7 @@ impl OperationsRun<'_> {
                         batch.put(&key, &value);
                         self.now.insert(key, value.clone());
                     }
-                    self.db().write(batch, options).expect("a write");
+                    self.db().write_with(batch, options).expect("a write");
                     self.written(synced);
                 }
             }

@@ -76,6 +76,12 @@ impl Memtable {
             .saturating_add(bytes)
     }
 
+    /// The most that is charged for so many entries where they are alone.
+    pub(crate) fn most_charged(entries: usize, bytes: usize) -> usize {
+        let filled = HEAD_BYTES.saturating_add(Self::room_for(entries, bytes));
+        filled.next_multiple_of(PAGE)
+    }
+
     /// Whether so many more entries with so many bytes of keys and values certainly fit.
     pub(crate) fn fits(&self, extra_entries: usize, extra_key_value_bytes: usize) -> bool {
         let free = self.capacity.saturating_sub(self.bytes_used());
@@ -169,16 +175,18 @@ impl Memtable {
         MemtableIter::new(Arc::clone(self))
     }
 
-    /// A cursor over what readers of a sequence number see, which does not keep the memtable: see
-    /// [`MemtableView`], which sets `lost`. `None` where they see nothing.
+    /// A cursor over what readers of a sequence number see, one of so many `sources`, which does
+    /// not keep the memtable: see [`MemtableView`], which sets `lost`. `None` where they see
+    /// nothing.
     pub(crate) fn view(
         self: &Arc<Self>,
         seq: SeqNo,
         budget: &Arc<Budget>,
+        sources: usize,
         lost: &mut Option<Arc<AtomicBool>>,
     ) -> Option<MemtableView> {
         let sees = self.first_seq().is_some_and(|first| first <= seq);
-        sees.then(|| MemtableView::new(self, seq, budget, lost.get_or_insert_default()))
+        sees.then(|| MemtableView::new(self, seq, budget, sources, lost.get_or_insert_default()))
     }
 
     /// How many entries it holds.

@@ -58,6 +58,8 @@ struct Copies {
     budget: Arc<Budget>,
     /// How many may be added, and how many bytes if there is one already.
     room: (usize, usize),
+    /// How many sources are merged with this one, itself included.
+    sources: usize,
 }
 
 /// Where an entry's key and value lie: one behind the other.
@@ -138,7 +140,7 @@ impl Copies {
         let total = (bytes + entries * size_of::<CopiedEntry>()) as u64;
         let held = self.memory.bytes();
         if total > held {
-            self.memory.grow_iterator(total - held)?;
+            self.memory.grow_iterator(total - held, self.sources)?;
         }
         self.bytes.reserve_exact(bytes - self.bytes.len());
         self.entries.reserve_exact(entries - self.entries.len());
@@ -147,12 +149,13 @@ impl Copies {
 }
 
 impl MemtableView {
-    /// A view at no entry, for readers of `seq`. Every entry at or below it that the memtable will
-    /// ever have is in it.
+    /// A view at no entry, for readers of `seq`, that is merged with so many sources, itself
+    /// included. Every entry at or below it that the memtable will ever have is in it.
     pub(super) fn new(
         memtable: &Arc<Memtable>,
         seq: SeqNo,
         budget: &Arc<Budget>,
+        sources: usize,
         lost: &Arc<AtomicBool>,
     ) -> Self {
         MemtableView {
@@ -165,6 +168,7 @@ impl MemtableView {
                 memory: budget.open_account(Role::Iterators),
                 budget: Arc::clone(budget),
                 room: (0, 0),
+                sources,
             },
             at: None,
             ends: (false, false),

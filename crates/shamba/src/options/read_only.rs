@@ -9,8 +9,9 @@ impl Options {
     /// any number of processes may have it open so, beside one that writes. They see it as it was
     /// when they opened it. What is in no table yet is read from the logs and kept in memory, which
     /// may take about three eighths of the budget: a reader with much less than the writer has may
-    /// get [`Error::LogsExceedMemory`], until the writer flushes or makes a checkpoint, or, where
-    /// there is none, the database was opened to write once. There are no background threads, and
+    /// get [`Error::LogsExceedMemory`], which names the budget that would do, until the writer
+    /// flushes or makes a checkpoint, or, where there is none, the database was opened to write
+    /// once. There are no background threads, and
     /// every call that would change something gives [`Error::ReadOnly`].
     ///
     /// All tables are kept open if there are no more than [`max_open_files`](Self::max_open_files):

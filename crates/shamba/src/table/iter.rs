@@ -39,6 +39,8 @@ use block_holder::{Ahead, HeldBlock, HeldIndex, Own};
 pub(crate) struct ScanOptions {
     /// On whose behalf.
     pub(crate) purpose: Purpose,
+    /// How many sources are merged with this one, itself included.
+    pub(crate) sources: usize,
     /// Whether blocks read are offered to the cache.
     pub(crate) fill_cache: bool,
     /// The pages read at once when walking forward, if memory allows; 0 or 1 for none ahead.

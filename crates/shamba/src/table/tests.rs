@@ -156,6 +156,7 @@ impl Folder {
         };
         ScanOptions {
             purpose,
+            sources: 1,
             fill_cache,
             readahead_pages,
             lazy: false,

@@ -102,6 +102,7 @@ impl LogWriter {
             return Err(Error::ValueTooLarge {
                 len,
                 max: MAX_PAYLOAD,
+                needed: None,
             });
         }
         if len > 0 {

@@ -326,8 +326,7 @@ pub fn fill_one_run(db: Db, entries: u64) {
     for number in 0..entries {
         batch.put(scattered_key(2 * number), [7; 20]);
         if batch.len() == 500 {
-            db.write(std::mem::take(&mut batch), Default::default())
-                .unwrap();
+            db.write(std::mem::take(&mut batch)).unwrap();
         }
     }
     db.compact_range(None, None).unwrap();

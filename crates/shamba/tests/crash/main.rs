@@ -183,7 +183,7 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
                 } else {
                     Durability::Buffered
                 });
-                db.write(batch, WriteOptions::new().durability(durability))
+                db.write_with(batch, WriteOptions::new().durability(durability))
                     .unwrap();
                 if synced {
                     camera.durable.store(history.0.len(), Ordering::SeqCst);
@@ -240,7 +240,7 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) {
         ops.iter_mut()
             .filter(|op| !names.iter().any(|name| name == op.0))
             .for_each(|op| op.0 = "default");
-        db.write(to_batch(&db, &ops).unwrap(), WriteOptions::synced())
+        db.write_with(to_batch(&db, &ops).unwrap(), WriteOptions::synced())
             .unwrap();
         longer.0.push(ops);
     }
@@ -324,7 +324,7 @@ fn kill_then_crash(seed: u64) {
         } else {
             Durability::Buffered
         });
-        db.write(
+        db.write_with(
             to_batch(&db, &ops).unwrap(),
             WriteOptions::new().durability(durability),
         )
@@ -377,8 +377,7 @@ fn a_finished_checkpoint_survives_a_power_failure() {
         for number in 0..60 {
             let mut ops = random_batch(&mut rng, number);
             ops.iter_mut().for_each(|op| op.0 = "default");
-            db.write(to_batch(&db, &ops).unwrap(), WriteOptions::default())
-                .unwrap();
+            db.write(to_batch(&db, &ops).unwrap()).unwrap();
             apply(&mut state, &ops);
         }
         let copy = Path::new("/backups/today/db");
@@ -421,7 +420,7 @@ fn a_crash_while_keyspaces_come_and_go_leaves_each_whole_or_not_there() {
                 )
             })
             .collect();
-        db.write(to_batch(&db, &batch).unwrap(), WriteOptions::synced())
+        db.write_with(to_batch(&db, &batch).unwrap(), WriteOptions::synced())
             .unwrap();
         done(3);
         db.flush().unwrap();
@@ -484,7 +483,7 @@ fn writes_without_log_survive_once_flushed_and_never_turn_into_others() {
                 Some(value) => batch.put(key, value),
                 None => batch.delete(key),
             }
-            db.write(batch, WriteOptions::new().durability(durability))
+            db.write_with(batch, WriteOptions::new().durability(durability))
                 .unwrap();
             written[id].push(value);
             if durability == Some(Durability::Synced) {

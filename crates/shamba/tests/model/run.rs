@@ -296,7 +296,7 @@ impl Run {
             Some(Durability::Synced),
         ]);
         self.db()
-            .write(batch, WriteOptions::new().durability(durability))
+            .write_with(batch, WriteOptions::new().durability(durability))
             .unwrap();
         self.now += 1;
     }

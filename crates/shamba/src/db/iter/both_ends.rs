@@ -59,17 +59,43 @@ impl Iter {
         }
     }
 
-    /// The next entry at an end, none once the ends have met. After the last one, or an error, the
-    /// cursors are let go of.
+    /// The next entry at an end, none once the ends have met.
+    #[inline]
     fn take(&mut self, end: End) -> Option<Result<(Vec<u8>, Value)>> {
+        // The way of all steps but the first while one end alone is asked.
+        if let Some(cursor) = &mut self.first
+            && self.first_end == Some(end)
+            && self.second.is_none()
+        {
+            let moved = match end {
+                End::Front => cursor.next(),
+                End::Back => cursor.prev(),
+            };
+            return match moved {
+                Ok(()) if cursor.valid() => Some(Ok(entry(cursor))),
+                ended => self.end(ended),
+            };
+        }
+        self.take_anew(end)
+    }
+
+    /// After the last entry, or an error, the cursors are let go of.
+    #[cold]
+    fn end(&mut self, ended: Result<()>) -> Option<Result<(Vec<u8>, Value)>> {
+        (self.first, self.second) = (None, None);
+        ended.err().map(Err)
+    }
+
+    /// [`Self::take`] where an end is asked for the first time, or both are.
+    #[cold]
+    fn take_anew(&mut self, end: End) -> Option<Result<(Vec<u8>, Value)>> {
         if let Some(error) = self.failed.take() {
             return Some(Err(error));
         }
-        let taken = self.go_on(end);
-        if !matches!(taken, Ok(Some(_))) {
-            (self.first, self.second) = (None, None);
+        match self.go_on(end) {
+            Ok(Some(entry)) => Some(Ok(entry)),
+            ended => self.end(ended.map(drop)),
         }
-        taken.transpose()
     }
 
     fn go_on(&mut self, end: End) -> Result<Option<(Vec<u8>, Value)>> {
@@ -99,9 +125,14 @@ impl Iter {
             End::Front => cursor.key() < other.key(),
             End::Back => cursor.key() > other.key(),
         });
-        let entry = || (cursor.key().to_vec(), Value::owned(cursor.value()));
-        Ok((cursor.valid() && apart).then(entry))
+        Ok((cursor.valid() && apart).then(|| entry(cursor)))
     }
+}
+
+/// The pair that a cursor is at.
+#[inline]
+fn entry(cursor: &Cursor) -> (Vec<u8>, Value) {
+    (cursor.key().to_vec(), Value::owned(cursor.value()))
 }
 
 /// To the next entry from an end, the first one where the cursor has no place yet.
@@ -117,12 +148,14 @@ fn to_next(cursor: &mut Cursor, end: End) -> Result<()> {
 impl Iterator for Iter {
     type Item = Result<(Vec<u8>, Value)>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.take(End::Front)
     }
 }
 
 impl DoubleEndedIterator for Iter {
+    #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         self.take(End::Back)
     }

@@ -116,6 +116,7 @@ impl Cursor {
         inner.shared().metrics().add(Counter::iterators, 1);
         // Before the state is loaded, which a dropping of the keyspace would empty.
         keyspace.add_iterator();
+        db.counts().add_iterator();
         let generation = keyspace.generation();
         let IterSources { merge, bytes, lost } =
             sources(db, &keyspace.state(), seq, options.fill_cache);
@@ -171,6 +172,7 @@ impl Cursor {
     }
 
     /// The present key; empty when not valid.
+    #[inline]
     #[must_use]
     pub fn key(&self) -> &[u8] {
         match self.place {
@@ -181,6 +183,7 @@ impl Cursor {
     }
 
     /// The present value; empty when not valid.
+    #[inline]
     #[must_use]
     pub fn value(&self) -> &[u8] {
         match self.place {
@@ -402,10 +405,13 @@ impl Cursor {
             self.memory.shrink(now - held);
             return Ok(());
         }
-        self.memory.grow_iterator(held - now).inspect_err(|_| {
-            self.place = Position::Nowhere;
-            (self.key, self.value, self.before) = Default::default();
-        })
+        let sources = self.merge.sources();
+        self.memory
+            .grow_iterator(held - now, sources)
+            .inspect_err(|_| {
+                self.place = Position::Nowhere;
+                (self.key, self.value, self.before) = Default::default();
+            })
     }
 }
 
@@ -413,6 +419,7 @@ impl Drop for Cursor {
     fn drop(&mut self) {
         self.count();
         self.keyspace.remove_iterator();
+        self.db.counts().remove_iterator();
         self.db.inner().visibility().release(self.seq);
     }
 }

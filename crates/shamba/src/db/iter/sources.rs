@@ -99,19 +99,21 @@ pub(super) fn sources(
     fill_cache: bool,
 ) -> IterSources {
     let budget = db.inner().shared().budget();
+    let runs = || state.version.levels().iter().flat_map(|level| level.runs());
+    let count = 1 + state.frozen.len() + runs().count();
     let scan = ScanOptions {
         purpose: Purpose::Scan,
+        sources: count,
         fill_cache,
         readahead_pages: 0,
         lazy: true,
         budget: budget.clone(),
     };
-    let runs = || state.version.levels().iter().flat_map(|level| level.runs());
-    let mut sources = Vec::with_capacity(1 + state.frozen.len() + runs().count());
+    let mut sources = Vec::with_capacity(count);
     let mut lost = None;
     let views = state
         .memtables()
-        .filter_map(|memtable| memtable.view(seq, budget, &mut lost));
+        .filter_map(|memtable| memtable.view(seq, budget, count, &mut lost));
     sources.extend(views.map(IterSource::Memtable));
     sources.extend(runs().map(|run| {
         let files = RunFiles::Run(run.clone());

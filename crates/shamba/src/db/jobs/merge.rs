@@ -112,6 +112,7 @@ impl Merger {
         let ahead = readahead_pages(self.shared.working_limit(), &sizes.collect::<Vec<_>>());
         let scan = ScanOptions {
             purpose: Purpose::Background,
+            sources: task.inputs.len(),
             fill_cache: false,
             readahead_pages: 1,
             lazy: false,

@@ -177,6 +177,20 @@ impl KeyspaceInner {
         self.state.freeze_active(&fresh);
     }
 
+    /// Lets go of all memtables, for an open that is refused, and takes an empty one with room for
+    /// an entry of `size` bytes; what they were charged.
+    pub(super) fn let_go_of_memtables(&self, budget: &Arc<Budget>, size: usize) -> u64 {
+        let state = Guard::into_inner(self.state.load());
+        let charged = state.memtables().map(|of| of.charged() as u64).sum();
+        let fresh = Arc::new(self.fresh_memtable(budget, size));
+        self.state.update(|state| ReadState {
+            active: fresh.clone(),
+            frozen: Vec::new(),
+            version: state.version.clone(),
+        });
+        charged
+    }
+
     /// Notes whether it is in the list of those with frozen memtables; whether it was.
     pub(super) fn list_frozen(&self, listed: bool) -> bool {
         self.listed_frozen.swap(listed, Ordering::Relaxed)

@@ -5,6 +5,7 @@
 //! as it was. What the logs hold beyond the tables is replayed into memtables, and the logs are
 //! kept until those are flushed, as those of a running database are (`replay`).
 
+mod in_process;
 mod judge;
 mod read_only;
 mod replay;
@@ -107,7 +108,9 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
     drop(files);
     replay::replay_logs(&inner, logs)?;
     inner.shared().budget().left_holes(count);
-    DbShared::start(inner)
+    let db = DbShared::start(inner)?;
+    in_process::add(dir, &db);
+    Ok(db)
 }
 
 /// The options that an open names for a keyspace, if it does.
@@ -273,6 +276,7 @@ pub(super) fn lock_folder(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn FileLock>> 
     fs.lock(&dir.join(LOCK)).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => Error::Locked {
             path: dir.to_path_buf(),
+            holders: in_process::holders(dir),
         },
         _ => Error::io("lock", dir, e),
     })

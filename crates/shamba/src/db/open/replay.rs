@@ -1,6 +1,7 @@
 //! Applying what the logs hold beyond the tables: to memtables that stay, or to tables where there
 //! is no room, or where logs cannot be kept. Nobody else uses the database yet.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::db::batch::BatchOps;
 use crate::db::buffers::{Entries, log_path};
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
+use crate::memtable::Memtable;
 use crate::version::VersionEdit;
 use crate::wal::{Record, Survey};
 
@@ -86,6 +88,9 @@ fn forget_updates<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceInner>>) {
 struct LogReplay<'a> {
     db: &'a DbInner,
     keyspaces: BTreeMap<u32, Arc<KeyspaceInner>>,
+    /// What was let go of since memory does not hold it, where nothing may be flushed: the bytes of
+    /// memtables. The rest of the logs is gone through to say how much it would be.
+    let_go: Cell<u64>,
 }
 
 impl<'a> LogReplay<'a> {
@@ -93,6 +98,7 @@ impl<'a> LogReplay<'a> {
         LogReplay {
             db,
             keyspaces: db.memtables().lock().keyspaces.clone(),
+            let_go: Cell::new(0),
         }
     }
 
@@ -120,7 +126,37 @@ impl<'a> LogReplay<'a> {
                 stop.what
             );
         }
-        Ok(outcome.end)
+        match self.let_go.get() {
+            0 => Ok(outcome.end),
+            let_go => Err(self.exceeded(let_go)),
+        }
+    }
+
+    /// Lets go of all memtables, to count what more there is in the logs; false where they hold
+    /// nothing, so that the entry of `size` bytes has no room at all and is counted by itself.
+    fn let_go(&self, size: usize) -> bool {
+        let budget = self.db.shared().budget();
+        let all = self.keyspaces.values();
+        let freed: u64 = all.map(|of| of.let_go_of_memtables(budget, size)).sum();
+        let counted = match freed {
+            0 => Memtable::most_charged(1, size) as u64,
+            freed => freed,
+        };
+        self.let_go.set(self.let_go.get().saturating_add(counted));
+        freed > 0
+    }
+
+    /// The error that memory does not hold what the logs do: what was let go of, and what there is.
+    fn exceeded(&self, let_go: u64) -> Error {
+        let memtables = self.db.memtables();
+        let all = memtables.taken().saturating_add(let_go);
+        // Under a larger budget entries come together in other memtables, where their nodes have
+        // other heights: of 8,000 small entries that makes less than a 500th.
+        let all = all.saturating_add(all / 64);
+        Error::LogsExceedMemory {
+            max: memtables.share(),
+            needed: self.db.shared().budget().least_limit_for_memtables(all),
+        }
     }
 
     /// Applies a record; gives its last sequence number.
@@ -138,12 +174,14 @@ impl<'a> LogReplay<'a> {
                 && seq > keyspace.flushed_seq()
             {
                 self.check_key(op.key.len() as u64)?;
-                self.make_room(keyspace, op.key.len() + op.value.len())?;
                 let tag = Tag::new(seq, op.kind);
-                if !keyspace.state().active.insert(op.key, tag, op.value) {
+                if self.make_room(keyspace, op.key.len() + op.value.len())?
+                    && !keyspace.state().active.insert(op.key, tag, op.value)
+                {
                     return Err(Error::ValueTooLarge {
                         len: op.value.len(),
                         max: self.db.writes().max_value(),
+                        needed: None,
                     });
                 }
             }
@@ -168,8 +206,10 @@ impl<'a> LogReplay<'a> {
     }
 
     /// Makes room in a keyspace's active memtable for an entry of `size` bytes, and charges it,
-    /// once the largest memtables of all were flushed if there is too little memory for it.
-    fn make_room(&self, keyspace: &Arc<KeyspaceInner>, size: usize) -> Result<()> {
+    /// once the largest memtables of all were flushed if there is too little memory for it. Where
+    /// nothing may be flushed they are let go of, and an entry that has no room even then is only
+    /// counted: false.
+    fn make_room(&self, keyspace: &Arc<KeyspaceInner>, size: usize) -> Result<bool> {
         let (memtables, flusher) = (self.db.memtables(), self.db.flusher());
         let read_only = self.db.shared().options().read_only;
         if !keyspace.state().active.fits(1, size) {
@@ -184,8 +224,10 @@ impl<'a> LogReplay<'a> {
         };
         while !memtables.charge(&active(), entry) {
             if read_only {
-                let max = memtables.share();
-                return Err(Error::LogsExceedMemory { max });
+                if self.let_go(size) {
+                    continue;
+                }
+                return Ok(false);
             }
             let largest = memtables.largest(&self.keyspaces);
             if largest.is_empty() {
@@ -196,6 +238,6 @@ impl<'a> LogReplay<'a> {
             }
             flusher.flush_frozen()?;
         }
-        Ok(())
+        Ok(true)
     }
 }

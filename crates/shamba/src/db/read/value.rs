@@ -17,6 +17,7 @@ enum Repr {
 }
 
 impl Value {
+    #[inline]
     pub(crate) fn owned(bytes: &[u8]) -> Self {
         Value(Repr::Owned(bytes.into()))
     }

@@ -1,6 +1,7 @@
 //! Statistics for people: what is on storage, in memory, and what was done. Nothing is decided by
 //! them.
 
+mod display;
 mod marginal_value;
 
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use crate::options::Design;
 use crate::version::{Level, Version};
 pub use marginal_value::MarginalValue;
 
-/// A picture of the database.
+/// A picture of the database. Shown by `{}` it is a few lines for people.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

@@ -26,7 +26,8 @@ use super::keyspaces::KeyspaceInner;
 use super::visibility::Visibility;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
 use crate::budget::{
-    AdmittedWork, LARGE, LONG_KEY, Permit, Reservation, Role, map_large_allocations, map_long_keys,
+    AdmittedWork, LARGE, LONG_KEY, Permit, Reservation, Role, least_limit_for_batch,
+    least_limit_for_key, least_limit_for_value, map_large_allocations, map_long_keys,
     most_of_batch, most_of_key, most_of_value,
 };
 use crate::error::{Error, Result};
@@ -44,6 +45,11 @@ const SMALL_COPY: u64 = 64 << 10;
 
 /// How often one who wants the second stage looks before it sleeps.
 const LOOKS: u32 = 100;
+
+/// The least budget under which so many bytes are accepted, where at most `most` ever are.
+fn needed(len: usize, most: usize, least_limit: fn(u64) -> u64) -> Option<u64> {
+    (len <= most).then(|| least_limit(len as u64))
+}
 
 /// A group that is in the log.
 struct LoggedGroup {
@@ -147,22 +153,35 @@ impl WritePath {
     }
 
     /// An error for a key or a value of so many bytes, if it is too large.
+    #[inline]
     fn check_sizes(&self, key: usize, value: usize) -> Result<()> {
         let (max_key, max_value) = (self.max_key(), self.max_value());
         if key <= max_key && value <= max_value {
             return Ok(());
         }
+        self.refuse_sizes((key, max_key), (value, max_value))
+    }
+
+    /// The same, where one is longer than its most.
+    #[cold]
+    fn refuse_sizes(
+        &self,
+        (key, max_key): (usize, usize),
+        (value, max_value): (usize, usize),
+    ) -> Result<()> {
         // Smaller ones would not be written either.
         self.shared.check_writable()?;
         Err(if key > max_key {
             Error::KeyTooLarge {
                 len: key,
                 max: max_key,
+                needed: needed(key, MAX_KEY_LEN, least_limit_for_key),
             }
         } else {
             Error::ValueTooLarge {
                 len: value,
                 max: max_value,
+                needed: needed(value, MAX_VALUE_LEN, least_limit_for_value),
             }
         })
     }
@@ -175,7 +194,11 @@ impl WritePath {
         let (len, max) = (batch.memory(), self.max_batch());
         if len > max {
             self.shared.check_writable()?;
-            return Err(Error::BatchTooLarge { len, max });
+            return Err(Error::BatchTooLarge {
+                len,
+                max,
+                needed: needed(len, MAX_BATCH, least_limit_for_batch),
+            });
         }
         map_if_large(batch.max_key(), batch.max_value());
         self.shared.check_writable()?;
@@ -345,6 +368,7 @@ impl WritePath {
         let error = Error::ValueTooLarge {
             len,
             max: self.max_value(),
+            needed: None,
         };
         self.shared.poison(&error);
         error

@@ -182,6 +182,7 @@ fn read(env: &Env, ask: u8, fill_cache: bool) {
     }
     let mut scan = table.iter(ScanOptions {
         purpose: Purpose::Scan,
+        sources: 1,
         fill_cache,
         readahead_pages: u32::from(ask % 4),
         lazy: ask & 16 != 0,

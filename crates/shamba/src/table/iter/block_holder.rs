@@ -273,7 +273,7 @@ impl TableIter {
         let more = bytes.saturating_sub(self.memory.bytes());
         if more > 0
             && self.options.purpose == Purpose::Scan
-            && let Err(refused) = self.memory.grow_iterator(more)
+            && let Err(refused) = self.memory.grow_iterator(more, self.options.sources)
         {
             self.reset();
             (self.cursor, self.value, self.bound) = Default::default();
