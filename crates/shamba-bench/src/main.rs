@@ -9,9 +9,9 @@ use std::process::ExitCode;
 /// Measures the SHaMBa engine, alone and beside other engines.
 ///
 /// Engines: shamba[:WORDS], WORDS being a preset (state-of-the-art, partitioned, shamba-eq-p, ...)
-/// and what differs from it (bloom, blocked, ribbon or auto, partitioned or whole, rehash, paper,
-/// lru, cold, monkey or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N,
-/// first=B), joined by '+'; with --features rocksdb,fjall,redb also fjall, redb and
+/// and what differs from it (bloom, blocked, ribbon or auto, partitioned or whole, rehash, pages,
+/// paper, lru, cold, monkey or measured, tiering, lazy or full, modules=N, units=N/K, still,
+/// epoch=N, first=B), joined by '+'; with --features rocksdb,fjall,redb also fjall, redb and
 /// rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash]].
 #[derive(Parser)]
 #[command(version)]

@@ -257,6 +257,7 @@ pub struct Options {
     pub(crate) background_threads: usize,
     pub(crate) max_open_files: usize,
     pub(crate) hash_sharing: bool,
+    pub(crate) cache_entries: bool,
     pub(crate) eviction: Option<Eviction>,
     pub(crate) inherit_statistics: bool,
     pub(crate) max_wal_bytes: u64,
@@ -287,6 +288,7 @@ impl Options {
             background_threads: 2,
             max_open_files: 4096,
             hash_sharing: true,
+            cache_entries: true,
             eviction: None,
             inherit_statistics: true,
             max_wal_bytes: 1 << 30,
@@ -380,6 +382,17 @@ impl Options {
     #[must_use]
     pub fn hash_sharing(mut self, yes: bool) -> Self {
         self.hash_sharing = yes;
+        self
+    }
+
+    /// Whether the cache keeps hot entries by themselves while memory is short, so that their
+    /// lookups need neither filter nor index nor page (default true; under
+    /// [`Eviction::ExpectedReads`] only). Answers are the same. What is counted of lookups by level
+    /// and table, and what is learned of these, is of lookups that reach tables. Turn it off to
+    /// measure its effect.
+    #[must_use]
+    pub fn cache_entries(mut self, yes: bool) -> Self {
+        self.cache_entries = yes;
         self
     }
 

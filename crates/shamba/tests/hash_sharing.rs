@@ -215,6 +215,7 @@ fn one_hash_whatever_the_policy_and_the_memory() {
                         .eviction(eviction)
                         .background_threads(0)
                         .hash_sharing(sharing)
+                        .cache_entries(false)
                         .keyspace(keyspace)
                         .open(DIR)
                         .unwrap();

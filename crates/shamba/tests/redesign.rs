@@ -287,6 +287,7 @@ fn what_is_known_of_the_workload_is_what_was_done() {
 fn the_hottest_tenth_of_key_ranges_shows_skew() {
     let fs = MemFs::new();
     let db = options(&fs, &design(LEVELING, 4, 64 << 10))
+        .cache_entries(false)
         .open(DIR)
         .unwrap();
     let count = 40_000u64;

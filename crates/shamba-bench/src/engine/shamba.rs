@@ -21,6 +21,8 @@ pub(super) struct Variant {
     eviction: Eviction,
     /// Whether the key is hashed once for each lookup, not for each table.
     hash_sharing: bool,
+    /// Whether the cache keeps hot entries by themselves.
+    entries: bool,
     /// Whether new tables inherit statistics.
     inherit: bool,
 }
@@ -40,6 +42,7 @@ impl Variant {
             keyspace: KeyspaceOptions::default().preset(preset),
             eviction: preset.eviction(),
             hash_sharing: preset.hash_sharing(),
+            entries: true,
             inherit: true,
         };
         let words = words.iter().flat_map(|part| part.split('-'));
@@ -49,8 +52,8 @@ impl Variant {
                 let presets = Preset::ALL.map(Preset::name).join(", ");
                 Error::InvalidSetting(format!(
                     "shamba has no setting `{word}` (one of {presets}, and then bloom, blocked, \
-                     ribbon or auto, partitioned or whole, rehash, paper, lru, cold, monkey or \
-                     measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, \
+                     ribbon or auto, partitioned or whole, rehash, pages, paper, lru, cold, monkey \
+                     or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, \
                      first=B, bits=B, joined by `+`)"
                 ))
             })?;
@@ -119,6 +122,7 @@ impl Variant {
             }
             ("lru", "") => self.eviction = Eviction::TwoPriorityLru,
             ("rehash", "") => self.hash_sharing = false,
+            ("pages", "") => self.entries = false,
             ("cold", "") => self.inherit = false,
             _ => return None,
         }
@@ -212,6 +216,7 @@ impl Shamba {
             .durability(durability)
             .inherit_statistics(variant.inherit)
             .hash_sharing(variant.hash_sharing)
+            .cache_entries(variant.entries)
             .keyspace(variant.keyspace(config))
             .eviction(variant.eviction)
             .open(&config.dir)?;

@@ -10,6 +10,8 @@ pub enum Role {
     Memtable,
     /// Cached data blocks.
     Data,
+    /// Cached entries.
+    Entries,
     /// Cached index blocks.
     Index,
     /// Cached blocks of filter module 0.
@@ -37,9 +39,10 @@ pub enum Role {
 
 impl Role {
     /// Every role, in the order of declaration.
-    pub const ALL: [Role; 13] = [
+    pub const ALL: [Role; 14] = [
         Role::Memtable,
         Role::Data,
+        Role::Entries,
         Role::Index,
         Role::FilterFirst,
         Role::FilterRest,
@@ -59,6 +62,7 @@ impl Role {
         match self {
             Role::Memtable => "memtable",
             Role::Data => "data",
+            Role::Entries => "entries",
             Role::Index => "index",
             Role::FilterFirst => "filter_first",
             Role::FilterRest => "filter_rest",

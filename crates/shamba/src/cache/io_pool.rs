@@ -91,7 +91,7 @@ impl PoolState {
 
 /// A buffer of `len` bytes, if the budget has them or else as `essential` memory.
 fn buffer(store: &Arc<Store>, len: usize, essential: bool) -> Option<Buffer> {
-    let mut made = store.run(Role::IoBuffers, len / PAGE, None);
+    let mut made = store.run(Role::IoBuffers, len / PAGE, 0, None);
     loop {
         let wanted = match made {
             Ok(bytes) => return Some(Buffer::new(bytes)),
@@ -104,7 +104,7 @@ fn buffer(store: &Arc<Store>, len: usize, essential: bool) -> Option<Buffer> {
             None if essential => budget.reserve(Role::Spare, wanted),
             purse => purse?,
         };
-        made = store.run(Role::IoBuffers, len / PAGE, Some(purse));
+        made = store.run(Role::IoBuffers, len / PAGE, 0, Some(purse));
     }
 }
 

@@ -147,6 +147,13 @@ impl MemoryBudget {
         Some(Box::new(held))
     }
 
+    /// Keeps entries by themselves in the cache from now on however much memory there is, so that
+    /// tests of small data meet them. With the feature `testing` only.
+    #[cfg(feature = "testing")]
+    pub fn always_keep_entries(&self) {
+        self.cache.always_keep_entries();
+    }
+
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }

@@ -15,6 +15,7 @@
 //! [`IoPool`] lends the aligned scratch buffers that pages are read into. They and the blocks lie
 //! in memory that a [`Store`] maps.
 
+mod entries;
 mod incoming;
 mod insert;
 mod io_pool;
@@ -26,7 +27,9 @@ mod stats;
 mod store;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+#[cfg(feature = "testing")]
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -35,6 +38,7 @@ use crate::base::interner::Interner;
 use crate::budget::{Budget, Reclaim, Role};
 use crate::fs::BlockKind;
 use crate::value::{FilterGeometry, PartitionStats, PolicyState};
+pub(crate) use entries::{CachedEntry, Candidate, EntrySpace, Epoch};
 use shard::{Raced, Shard};
 
 pub(crate) use io_pool::{IoBuf, IoPool};
@@ -103,6 +107,11 @@ pub(crate) struct BlockCache {
     /// The shard at which the next eviction on behalf of others starts.
     next_victim: AtomicUsize,
     next_file: AtomicU64,
+    /// The number of the next keyspace, and how many entries there are of all of them.
+    next_space: AtomicU32,
+    entries: Arc<AtomicU64>,
+    #[cfg(feature = "testing")]
+    eager: AtomicBool,
     /// The shapes of filter modules that tables have in common.
     pub(crate) shapes: Interner<FilterGeometry>,
 }
@@ -113,14 +122,19 @@ impl BlockCache {
     pub(crate) fn new(store: Arc<Store>, shards: usize) -> Arc<Self> {
         let budget = Arc::clone(store.budget());
         let count = shards.max(1).next_power_of_two() as u64;
+        let entries = Arc::new(AtomicU64::new(0));
         let shard = |i: u64| {
             let seed = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            Mutex::new(Shard::new(seed))
+            Mutex::new(Shard::new(seed, &entries))
         };
         Arc::new_cyclic(|this: &Weak<Self>| {
             budget.add_reclaimer(Weak::clone(this) as Weak<dyn Reclaim>);
             BlockCache {
                 shards: (0..count).map(shard).collect(),
+                next_space: AtomicU32::new(0),
+                entries: entries.clone(),
+                #[cfg(feature = "testing")]
+                eager: AtomicBool::new(false),
                 budget,
                 store,
                 policy: Arc::new(PolicyState::new(count as usize)),
@@ -221,7 +235,9 @@ impl BlockCache {
     pub(crate) fn stats(&self) -> CacheStats {
         let mut stats = CacheStats::default();
         for shard in &self.shards {
-            stats.add(shard.lock().kinds());
+            let shard = shard.lock();
+            stats.add(shard.kinds());
+            stats.entries.add(&shard.entries.stats);
         }
         stats
     }
@@ -230,7 +246,7 @@ impl BlockCache {
     /// the number of all residents, and locks one shard at a time.
     pub(crate) fn each_resident(&self, mut see: impl FnMut(u64, BlockKind, u64)) {
         for shard in &self.shards {
-            for (file, kind, bytes) in shard.lock().residents() {
+            for (file, kind, bytes) in shard.lock().resident_blocks() {
                 see(file, kind, bytes);
             }
         }

@@ -8,9 +8,11 @@ mod evict;
 mod ranking;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use hashbrown::HashTable;
 
+use super::entries::{EntryView, HotEntries, SlotAt, SlotSize};
 use super::priority::Priority;
 use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index, pages_held};
 use super::{Block, BlockKey, Owner};
@@ -90,12 +92,13 @@ pub(super) const ENTRY_OVERHEAD: usize =
 #[derive(Debug)]
 pub(super) struct Shard {
     table: HashTable<u32>,
-    entries: Vec<Resident>,
+    residents: Vec<Resident>,
     /// Accesses so far.
     pub(super) accesses: u32,
     random: u64,
     kinds: [KindStats; KIND_COUNT],
     pub(super) page_frequency: PageFrequency,
+    pub(super) entries: HotEntries,
     /// The tick up to which the counts of the filters' blocks have faded.
     faded: u32,
     /// For the counters of `page_frequency`.
@@ -104,14 +107,16 @@ pub(super) struct Shard {
 
 impl Shard {
     /// An empty shard; `seed` starts its random choices.
-    pub(super) fn new(seed: u64) -> Self {
+    /// Entries are counted in `entries`.
+    pub(super) fn new(seed: u64, entries: &Arc<AtomicU64>) -> Self {
         Shard {
             table: HashTable::new(),
-            entries: Vec::new(),
+            residents: Vec::new(),
             accesses: 0,
             random: seed | 1,
             kinds: [KindStats::default(); KIND_COUNT],
             page_frequency: PageFrequency::new(),
+            entries: HotEntries::new(entries.clone()),
             held: None,
             faded: 0,
         }
@@ -122,14 +127,19 @@ impl Shard {
         &self.kinds
     }
 
+    /// What is charged for all blocks that are resident.
+    pub(super) fn bytes(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.bytes).sum()
+    }
+
     /// Whether a block is resident, without counting as a use.
     pub(super) fn contains(&self, hash: u64, key: &BlockKey) -> bool {
         self.find(hash, key).is_some()
     }
 
     /// The file, kind and bytes of every resident block.
-    pub(super) fn residents(&self) -> impl Iterator<Item = (u64, BlockKind, u64)> + '_ {
-        self.entries.iter().map(|entry| {
+    pub(super) fn resident_blocks(&self) -> impl Iterator<Item = (u64, BlockKind, u64)> + '_ {
+        self.residents.iter().map(|entry| {
             let kind = kind_at(usize::from(entry.kind));
             (entry.file, kind, entry.block.len() as u64)
         })
@@ -140,7 +150,7 @@ impl Shard {
     pub(super) fn get(&mut self, hash: u64, key: &BlockKey, policy: &PolicyState) -> Option<Block> {
         let at = self.find(hash, key)?;
         let now = self.advance(policy);
-        let entry = self.entries.get_mut(at)?;
+        let entry = self.residents.get_mut(at)?;
         entry.used = now;
         if entry.partitions.is_none() {
             entry.block.touch();
@@ -172,7 +182,7 @@ impl Shard {
         policy: &PolicyState,
     ) -> Raced {
         let at = self.find(hash, key).unwrap_or(usize::MAX);
-        let Some(entry) = self.entries.get(at) else {
+        let Some(entry) = self.residents.get(at) else {
             return Raced::Absent { gone: None };
         };
         if entry.columns >= columns {
@@ -188,7 +198,7 @@ impl Shard {
     pub(super) fn rejected_by(&mut self, hash: u64, key: &BlockKey) {
         let chance = self.chance();
         let at = self.find(hash, key).unwrap_or(usize::MAX);
-        if let Some(entry) = self.entries.get_mut(at)
+        if let Some(entry) = self.residents.get_mut(at)
             && let Some(partitions) = &entry.partitions
         {
             let more =
@@ -213,10 +223,11 @@ impl Shard {
             stats.bytes += block.charge();
         }
         // Grown by little: doubling would take as much memory again as all entries have.
-        if self.entries.len() == self.entries.capacity() {
-            self.entries.reserve_exact(self.entries.len() / SPARE + 1);
+        if self.residents.len() == self.residents.capacity() {
+            self.residents
+                .reserve_exact(self.residents.len() / SPARE + 1);
         }
-        let at = self.entries.len() as u32;
+        let at = self.residents.len() as u32;
         // Its partition is told: what is resident of a filter decides what the next column is
         // worth.
         let mut sole_rejections = 0.0;
@@ -231,7 +242,7 @@ impl Shard {
             partitions.set_resident(partition, kind, columns, true);
         }
         policy.count_blocks(1);
-        self.entries.push(Resident {
+        self.residents.push(Resident {
             file: owner.key.file,
             page: owner.key.page,
             block,
@@ -243,7 +254,7 @@ impl Shard {
             columns,
             sole_rejections: MorrisCounter::of(sole_rejections, 0.5),
         });
-        let entries = &self.entries;
+        let entries = &self.residents;
         self.table
             .insert_unique(hash, at, |&i| hash_at(entries, i as usize));
     }
@@ -265,8 +276,9 @@ impl Shard {
 
     /// Gives back what is too much for the blocks that are left.
     pub(super) fn shrink(&mut self) {
-        self.entries.shrink_to_fit();
-        let entries = &self.entries;
+        self.entries.shrink();
+        self.residents.shrink_to_fit();
+        let entries = &self.residents;
         self.table.shrink_to_fit(|&i| hash_at(entries, i as usize));
         let most = COUNTERS_KEPT * counters_for(pages_held(&self.kinds));
         while self.page_frequency.len() as u64 > most && self.page_frequency.fold() {
@@ -297,8 +309,8 @@ impl Shard {
     /// Drops every block of a file; blocks that are held elsewhere live on there.
     pub(super) fn remove_files(&mut self, gone: &impl Fn(u64) -> bool, policy: &PolicyState) {
         // Backwards, since a removal moves the last entry into the gap.
-        for at in (0..self.entries.len()).rev() {
-            if self.entries.get(at).is_some_and(|e| gone(e.file)) {
+        for at in (0..self.residents.len()).rev() {
+            if self.residents.get(at).is_some_and(|e| gone(e.file)) {
                 self.remove_at(at, policy);
             }
         }
@@ -306,11 +318,12 @@ impl Shard {
 
     /// Counts an access, and tells the cache's policy now and then.
     #[inline]
-    fn advance(&mut self, policy: &PolicyState) -> u32 {
+    pub(super) fn advance(&mut self, policy: &PolicyState) -> u32 {
         self.accesses = self.accesses.wrapping_add(1);
         if self.accesses.is_multiple_of(REPORT) {
             policy.advance(u64::from(REPORT));
-            self.page_frequency.advance(self.accesses, policy);
+            (self.page_frequency).advance(self.accesses, policy, &policy.pages);
+            self.entries.advance(self.accesses, policy);
             // While memory is plenty nobody counts.
             if policy.ticks() != self.faded && policy.under_pressure() {
                 self.fade(policy);
@@ -325,14 +338,14 @@ impl Shard {
         let ticks = policy.ticks().wrapping_sub(self.faded);
         self.faded = policy.ticks();
         let left = left_after(ticks as f32);
-        for at in 0..self.entries.len() {
+        for at in 0..self.residents.len() {
             let sole_rejections = self
-                .entries
+                .residents
                 .get(at)
                 .map_or(0.0, |entry| entry.sole_rejections.get());
             if sole_rejections > 0.0 {
                 let faded = MorrisCounter::of(sole_rejections * left, self.chance());
-                if let Some(entry) = self.entries.get_mut(at) {
+                if let Some(entry) = self.residents.get_mut(at) {
                     entry.sole_rejections = faded;
                 }
             }
@@ -342,7 +355,7 @@ impl Shard {
     fn find(&self, hash: u64, key: &BlockKey) -> Option<usize> {
         self.table
             .find(hash, |&i| {
-                self.entries
+                self.residents
                     .get(i as usize)
                     .is_some_and(|entry| entry.key() == *key)
             })
@@ -350,7 +363,7 @@ impl Shard {
     }
 
     fn remove_at(&mut self, at: usize, policy: &PolicyState) {
-        if let Some(entry) = self.entries.get(at)
+        if let Some(entry) = self.residents.get(at)
             && let Some(partitions) = &entry.partitions
         {
             partitions.set_resident(entry.partition, kind_at(entry.kind.into()), 0, false);
@@ -359,20 +372,20 @@ impl Shard {
     }
 
     fn take_out(&mut self, at: usize, policy: &PolicyState) {
-        let Some(gone) = self.entries.get(at).map(|entry| entry.key().hash64()) else {
+        let Some(gone) = self.residents.get(at).map(|entry| entry.key().hash64()) else {
             return;
         };
-        let last = self.entries.len() - 1;
+        let last = self.residents.len() - 1;
         if let Ok(slot) = self.table.find_entry(gone, |&i| i as usize == at) {
             slot.remove();
         }
         if at != last {
-            let moved = hash_at(&self.entries, last);
+            let moved = hash_at(&self.residents, last);
             if let Some(slot) = self.table.find_mut(moved, |&i| i as usize == last) {
                 *slot = at as u32;
             }
         }
-        let entry = self.entries.swap_remove(at);
+        let entry = self.residents.swap_remove(at);
         policy.count_blocks(-1);
         if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
             stats.blocks -= 1;

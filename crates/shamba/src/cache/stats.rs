@@ -68,7 +68,7 @@ pub(super) fn pages_held(kinds: &[KindStats; KIND_COUNT]) -> u64 {
 }
 
 impl KindStats {
-    fn add(&mut self, other: &KindStats) {
+    pub(super) fn add(&mut self, other: &KindStats) {
         self.hits += other.hits;
         self.misses += other.misses;
         self.inserts += other.inserts;
@@ -83,6 +83,7 @@ impl KindStats {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CacheStats {
     kinds: [KindStats; KIND_COUNT],
+    pub(super) entries: KindStats,
 }
 
 #[cfg(feature = "serde")]
@@ -92,7 +93,9 @@ impl serde::Serialize for CacheStats {
             BlockKind::Filter(module) => format!("filter_{module}"),
             kind => format!("{kind:?}").to_lowercase(),
         };
-        serializer.collect_map(self.kinds().map(|(kind, stats)| (name(kind), stats)))
+        let kinds = self.kinds().map(|(kind, stats)| (name(kind), stats));
+        let entries = ("entries".to_owned(), self.entries);
+        serializer.collect_map(kinds.chain(std::iter::once(entries)))
     }
 }
 
@@ -104,6 +107,13 @@ impl CacheStats {
             .get(kind_index(kind))
             .copied()
             .unwrap_or_default()
+    }
+
+    /// The counters of entries that are cached by themselves, keys without a value among them:
+    /// hits are lookups that needed no table. Misses are not counted.
+    #[must_use]
+    pub fn entries(&self) -> KindStats {
+        self.entries
     }
 
     /// The counters of every kind that was ever fetched.

@@ -311,7 +311,7 @@ fn a_hot_set_survives_a_scan_of_ten_times_the_cache() {
 #[test]
 fn data_pages_count_for_what_was_seen_of_a_window() {
     let policy = PolicyState::new(1);
-    let mut shard = shard::Shard::new(1);
+    let mut shard = shard::Shard::new(1, &Arc::default());
     let worth = |shard: &shard::Shard| shard.page_frequency.value_of(7, 0);
     shard.count_miss(7, BlockKind::Data, &policy);
     while policy.ticks() < 3 {

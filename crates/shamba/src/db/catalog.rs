@@ -75,8 +75,8 @@ impl DbInner {
             self.advisor().begin_to_ask();
         }
         let (name, version) = (name.to_owned(), Arc::default());
-        let time = self.shared().options().memory.cache().policy();
-        let inner = KeyspaceInner::new(id, name, options, version, 0, memory, time);
+        let cache = self.shared().options().memory.cache();
+        let inner = KeyspaceInner::new(id, name, options, version, 0, memory, cache);
         let inner = Arc::new(inner);
         tree.add_keyspace(&inner);
         writer.keyspaces.insert(id, inner.clone());
@@ -113,6 +113,8 @@ impl DbInner {
         tree.remove_keyspace(&keyspace);
         writer.keyspaces.remove(&keyspace.id());
         keyspace.drop_contents(self.shared().budget());
+        let cache = self.shared().options().memory.cache();
+        cache.end_entries(keyspace.entries());
         self.files().due().dropped(&keyspace);
         self.shared().signal().notify();
         Ok(())

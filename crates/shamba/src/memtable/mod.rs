@@ -224,6 +224,23 @@ impl Memtable {
     pub(crate) fn last_seq(&self) -> Option<SeqNo> {
         (!self.is_empty()).then(|| self.last_seq.load(Ordering::Relaxed))
     }
+
+    /// Shows the newest entry of each key, in their order.
+    pub(crate) fn each_newest(&self, mut see: impl FnMut(&[u8], Tag, &[u8])) {
+        let Some(list) = self.list.get() else {
+            return;
+        };
+        let arena = list.arena();
+        let (mut at, mut last) = (list.first(), None);
+        while let Some(node) = at {
+            let key = arena.key(node);
+            if last != Some(key) {
+                see(key, arena.tag(node), arena.value(node));
+            }
+            last = Some(key);
+            at = list.next(node);
+        }
+    }
 }
 
 /// The right to insert into a memtable.

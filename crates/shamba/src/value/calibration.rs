@@ -24,7 +24,18 @@ pub(crate) struct Calibration {
     met: [AtomicU32; CLASSES],
     /// The weight of a half-life of one shard in the averages.
     step: f32,
+    /// What is expected at first of what was accessed once, as a part of what is of pages.
+    first: f32,
+    /// What is seen of one shard counts for so many, of keys: there are more of them than of pages,
+    /// and what they turn out to be is known sooner.
+    counts_for: f32,
 }
+
+/// Of a key less is expected at first than of a page, since there are more of them: entries that
+/// come in for nothing take memory from filters and indexes until it turns out. With four times of
+/// it 1 to 4 % more is read in the first 60,000 uniform lookups, and up to a sixth less of skewed
+/// ones; later neither is felt.
+const FIRST_OF_KEYS: f32 = 0.125;
 
 impl Calibration {
     /// Nothing seen; of so many shards each counts for about two half-lives.
@@ -33,17 +44,36 @@ impl Calibration {
             pages: Default::default(),
             met: Default::default(),
             step: LAST_HALF_LIFE / shards.max(1) as f32,
+            first: 1.0,
+            counts_for: 1.0,
         }
     }
 
-    /// Adds what a shard saw in a half-life.
-    pub(super) fn learn(&self, pages: [f32; CLASSES], met: [f32; CLASSES]) {
+    /// The same, of keys and not of pages.
+    pub(crate) fn of_keys(shards: usize) -> Self {
+        Calibration {
+            first: FIRST_OF_KEYS,
+            counts_for: shards as f32,
+            ..Calibration::new(shards)
+        }
+    }
+
+    /// Adds what a shard saw in such a part of a half-life.
+    pub(super) fn learn(&self, pages: [f32; CLASSES], met: [f32; CLASSES], part: f32) {
         let means = self.pages.iter().chain(&self.met);
         for (mean, seen) in means.zip(pages.into_iter().chain(met)) {
             let before = f32::from_bits(mean.load(Relaxed));
-            let now = before + (seen - before) * self.step;
+            let now = before + (seen - before) * self.step * part;
             mean.store(now.to_bits(), Relaxed);
         }
+    }
+
+    /// The accesses to expect in a window of what was not accessed at all in the last few, of which
+    /// `expected` were before that was seen.
+    pub(super) fn rate_of_none(&self, expected: f32) -> f32 {
+        let [items, met] = [&self.pages, &self.met]
+            .map(|[none, ..]| self.counts_for * f32::from_bits(none.load(Relaxed)));
+        further_accesses(expected, items, met)
     }
 
     /// The accesses to expect in a window of a page of each count, which gathered for so many
@@ -53,8 +83,14 @@ impl Calibration {
         let mut fewer = None;
         let seen = self.pages.iter().zip(&self.met).enumerate().skip(1);
         for (rate, (count, (pages, met))) in rates.iter_mut().skip(1).zip(seen) {
-            let [pages, met] = [pages, met].map(|mean| f32::from_bits(mean.load(Relaxed)));
+            let [pages, met] =
+                [pages, met].map(|mean| self.counts_for * f32::from_bits(mean.load(Relaxed)));
             let expected = accesses_at_first(count as f32, windows, fewer);
+            let expected = if fewer.is_none() {
+                self.first * expected
+            } else {
+                expected
+            };
             *rate = further_accesses(expected, pages, met.max(0.0));
             fewer = Some(*rate);
         }

@@ -34,7 +34,7 @@ const SELDOM: u64 = 32;
 /// Windows are so many half-lives long: the sum of what is left of each past access. Follows from
 /// fading by halves (`Decay::window`), so that counts of data pages and visits of partitions
 /// compare; nothing to tune.
-const WINDOW: f32 = std::f32::consts::LOG2_E;
+pub(super) const WINDOW: f32 = std::f32::consts::LOG2_E;
 
 /// The longest that counts gather before they are halved, in half-lives of the cache's clock. In
 /// small caches the counters are crowded before, and decide. With half of it 4 to 6 % more is read
@@ -47,6 +47,9 @@ const LONGEST: f32 = 4.0;
 /// With half of it, when none is free, 2 % less is read where data pages are what memory holds, but
 /// a page never met seems to have been; with double 1 % more. Where filters are, neither is felt.
 const CROWDED: usize = 2;
+
+/// A period is taken for no less of a half-life. Neither half nor double is felt.
+const LEAST_PART: f32 = 1.0 / 256.0;
 
 /// Half-lives that a shard ends at once, which nobody accessed for long: a bound on its time. After
 /// as many about a sixteenth is left of each count; with half of it a quarter would be.
@@ -71,6 +74,8 @@ pub(crate) struct PageFrequency {
     rates: [f32; CLASSES],
     /// The tick at which the last half-life ended, and the accesses to the shard then.
     ended: (u32, u32),
+    /// The accesses to the shard when it was last learned what counts mean.
+    learned: u32,
     /// Accesses to the shard in a window; infinite at first.
     window: f32,
     /// The share of a window that has been observed.
@@ -78,8 +83,34 @@ pub(crate) struct PageFrequency {
 }
 
 impl PageFrequency {
-    /// The smallest sketch.
+    /// Where most counters are taken: ends the period in which counts gather before the half-life
+    /// is over, at so many accesses to the shard, so that counts mean something all the time. Keys
+    /// may be many more than counters.
+    #[inline]
+    pub(crate) fn end_if_crowded(
+        &mut self,
+        accesses: u32,
+        policy: &PolicyState,
+        calibration: &Calibration,
+    ) {
+        if self.is_crowded() {
+            let part = accesses.wrapping_sub(self.learned) as f32 / policy.half_life_of_shard();
+            self.end_period(part, calibration);
+            self.learned = accesses;
+        }
+    }
+
+    /// The smallest sketch of pages.
     pub(crate) fn new() -> Self {
+        PageFrequency::by(&Calibration::new(1))
+    }
+
+    /// The smallest sketch of keys.
+    pub(crate) fn of_keys() -> Self {
+        PageFrequency::by(&Calibration::of_keys(1))
+    }
+
+    fn by(calibration: &Calibration) -> Self {
         PageFrequency {
             counters: vec![0; MIN_COUNTERS].into(),
             taken: 0,
@@ -87,40 +118,63 @@ impl PageFrequency {
             met: [0.0; CLASSES],
             strangers: [0.0; CLASSES],
             began: [0.0; CLASSES],
-            rates: Calibration::new(1).rates(1.0),
+            rates: calibration.rates(1.0),
             ended: (0, 0),
+            learned: 0,
             window: f32::INFINITY,
             observed: 0.0,
         }
     }
 
-    /// The shard had so many accesses so far: ends the half-lives that are over.
-    pub(crate) fn advance(&mut self, accesses: u32, policy: &PolicyState) {
+    /// The shard had so many accesses so far: ends the half-lives that are over, and says how many.
+    /// `calibration` is of all shards.
+    pub(crate) fn advance(
+        &mut self,
+        accesses: u32,
+        policy: &PolicyState,
+        calibration: &Calibration,
+    ) -> u32 {
         self.observed = policy.observed_fraction();
-        if policy.ticks().wrapping_sub(self.ended.0) >= TICKS_PER_HALF_LIFE {
-            self.end_half_lives(accesses, policy);
+        if policy.ticks().wrapping_sub(self.ended.0) < TICKS_PER_HALF_LIFE {
+            return 0;
         }
+        self.end_half_lives(accesses, policy, calibration)
     }
 
     #[cold]
-    fn end_half_lives(&mut self, accesses: u32, policy: &PolicyState) {
+    fn end_half_lives(
+        &mut self,
+        accesses: u32,
+        policy: &PolicyState,
+        calibration: &Calibration,
+    ) -> u32 {
         let (tick, before) = self.ended;
         let half_lives = policy.ticks().wrapping_sub(tick) / TICKS_PER_HALF_LIFE;
         let each = accesses.wrapping_sub(before) as f32 / half_lives.max(1) as f32;
         self.window = WINDOW * each;
-        for _ in 0..half_lives.min(ENDED_AT_ONCE) {
-            self.end_half_life(&policy.calibration);
+        let part = accesses.wrapping_sub(self.learned) as f32 / each.max(1.0);
+        let periods = half_lives.min(ENDED_AT_ONCE);
+        for _ in 0..periods {
+            self.end_period(part / half_lives as f32, calibration);
         }
+        self.learned = accesses;
         self.ended = (
             tick.wrapping_add(half_lives * TICKS_PER_HALF_LIFE),
             accesses,
         );
+        half_lives
     }
 
     /// What a page is worth in memory that was last accessed so many accesses to the shard ago
     /// (`rest`), in page reads per window.
     pub(crate) fn value_of(&self, hash: u64, rest: u32) -> f32 {
-        self.observed * after_rest(self.expected(hash), rest as f32 / self.window)
+        self.at_rest(self.expected(hash), rest)
+    }
+
+    /// The accesses to expect in a window of what would have had `expected`, had it not rested for
+    /// so many accesses to the shard.
+    pub(crate) fn at_rest(&self, expected: f32, rest: u32) -> f32 {
+        self.observed * after_rest(expected, rest as f32 / self.window)
     }
 
     /// The number of counters.
@@ -136,8 +190,13 @@ impl PageFrequency {
     /// Whether there should be more counters: if there are fewer than suit so many pages, but where
     /// hardly any access is to data (`data` of `all`), only once most are taken.
     pub(crate) fn wants_more(&self, pages: u64, data: u64, all: u64) -> bool {
-        let crowded = || CROWDED * self.taken > self.counters.len();
-        counters_for(pages) > self.counters.len() as u64 && (SELDOM * data > all || crowded())
+        counters_for(pages) > self.counters.len() as u64
+            && (SELDOM * data > all || self.is_crowded())
+    }
+
+    /// Whether most counters are taken: pages that were never met seem to have been.
+    pub(crate) fn is_crowded(&self) -> bool {
+        CROWDED * self.taken > self.counters.len()
     }
 
     /// Halves the counters, down to the fewest; a page keeps at least its count. Says whether there
@@ -154,10 +213,12 @@ impl PageFrequency {
     }
 
     fn place(&self, hash: u64, row: usize) -> usize {
-        let step = (hash >> 32) | 1;
+        // Not by the bits that name the shard, which all have alike here.
+        let step = (hash >> 42) | 1;
         (hash.wrapping_add(step.wrapping_mul(row as u64)) as usize) & (self.counters.len() - 1)
     }
 
+    /// How often a page was accessed lately, or more.
     fn count(&self, hash: u64) -> u8 {
         let counters = (0..ROWS).filter_map(|row| self.counters.get(self.place(hash, row)));
         counters.copied().min().unwrap_or(0)
@@ -222,25 +283,26 @@ impl PageFrequency {
         pages
     }
 
-    /// Ends a half-life of the cache's clock: learns what counts meant in it, and forgets half of
-    /// everything where it is long ago that it did, or most counters are taken: a page never met
-    /// would seem to have been.
-    fn end_half_life(&mut self, calibration: &Calibration) {
+    /// Ends a period, a part of a half-life of the cache's clock: learns what counts meant in it,
+    /// and forgets half of everything where it is long ago that it did, or most counters are taken:
+    /// a page never met would seem to have been.
+    fn end_period(&mut self, part: f32, calibration: &Calibration) {
+        let part = part.clamp(LEAST_PART, 1.0);
         let ended = self.pages();
-        self.span += 1.0;
+        self.span += part;
         // Of the accesses by pages never met before, which alone meet no count at all, as large a
         // part met each count as of strangers. What is left was by pages that had been met.
         let [new, as_many] = [self.met, self.strangers].map(|[none, ..]| none);
         let new_pages = new / as_many.max(1.0);
         let met = std::array::from_fn(|count| {
             let of = |all: &[f32; CLASSES]| all.get(count).copied().unwrap_or(0.0);
-            (of(&self.met) - new_pages * of(&self.strangers)) * WINDOW
+            (of(&self.met) - new_pages * of(&self.strangers)) * WINDOW / part
         });
         let mut pages = ended;
         for (pages, began) in pages.iter_mut().zip(self.began) {
             *pages = (*pages + began) / 2.0;
         }
-        calibration.learn(pages, met);
+        calibration.learn(pages, met, part);
         self.rates = calibration.rates(self.span / WINDOW);
         let taken: f32 = ended.iter().skip(1).sum();
         self.began = ended;
@@ -357,7 +419,7 @@ mod tests {
         for i in 0..20_000u64 {
             uniform.record(hash(i * 7919 % 100_000), 1);
             if i % 1000 == 999 {
-                uniform.end_half_life(&calibration);
+                uniform.end_period(1.0, &calibration);
             }
         }
         uniform.record(hash(7919), 1);
@@ -368,7 +430,7 @@ mod tests {
         for i in 0..20_000u64 {
             again.record(hash(i % 500), 1);
             if i % 1000 == 999 {
-                again.end_half_life(&calibration);
+                again.end_period(1.0, &calibration);
             }
         }
         assert!(again.expected(hash(3)) > 1.0);
@@ -386,7 +448,7 @@ mod tests {
             let page = if i % 2 == 0 { i / 2 % 50 } else { 1000 + next };
             small.record(hash(page), 1);
             if i % 1000 == 999 {
-                small.end_half_life(&calibration);
+                small.end_period(1.0, &calibration);
             }
         }
         small.record(hash(7777), 1);

@@ -29,14 +29,18 @@ const PASSING_AT_FIRST: f32 = 0.5;
 #[derive(Debug)]
 pub(crate) struct PolicyState {
     decay: Decay,
+    shards: f32,
     price: Price,
     /// Whether value decides what is resident and what is read.
     active: AtomicBool,
     /// Bits of an `f32`: of those who lately read filter blocks from storage, the share that
     /// passed.
     passing: AtomicU32,
-    /// What counts of accesses to data pages mean.
-    pub(crate) calibration: Calibration,
+    /// What counts of accesses to data pages mean, and of lookups of keys.
+    pub(crate) pages: Calibration,
+    pub(crate) keys: Calibration,
+    /// What counts of uses of entries in memory mean.
+    pub(crate) uses: Calibration,
 }
 
 impl PolicyState {
@@ -44,10 +48,13 @@ impl PolicyState {
     pub(crate) fn new(shards: usize) -> Self {
         PolicyState {
             decay: Decay::new(),
+            shards: shards.max(1) as f32,
             price: Price::default(),
             active: AtomicBool::new(true),
             passing: AtomicU32::new(PASSING_AT_FIRST.to_bits()),
-            calibration: Calibration::new(shards),
+            pages: Calibration::new(shards),
+            keys: Calibration::of_keys(shards),
+            uses: Calibration::of_keys(shards),
         }
     }
 
@@ -107,6 +114,11 @@ impl PolicyState {
     /// The accesses in a window: the sum of what is left of each.
     pub(crate) fn window(&self) -> f64 {
         self.decay.window()
+    }
+
+    /// The accesses of a shard in a half-life, about.
+    pub(crate) fn half_life_of_shard(&self) -> f32 {
+        self.window() as f32 / std::f32::consts::LOG2_E / self.shards
     }
 
     /// Notes that so many blocks became resident, or went.

@@ -133,6 +133,9 @@ impl Run {
             }
         }
         self.memory = MemoryBudget::bytes(self.budget);
+        if self.rng.one_in(2) {
+            self.memory.always_keep_entries();
+        }
         self.bound = self.budget;
         let options = options
             .memory(self.memory.clone())

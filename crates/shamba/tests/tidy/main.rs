@@ -481,8 +481,16 @@ fn keys_are_hashed_where_it_is_counted() {
             }
             if line.contains("KeyDigest::of") {
                 hashes += 1;
-                // Filters are built in one, and checked in another.
-                if !["table/builder.rs", "table/verify.rs", "table/get/lookup.rs"].contains(&place)
+                // Filters are built in one, and checked in another; cached entries move, and change
+                // with tables.
+                if ![
+                    "table/builder.rs",
+                    "table/verify.rs",
+                    "table/get/lookup.rs",
+                    "cache/entries/mod.rs",
+                    "cache/entries/hot.rs",
+                ]
+                .contains(&place)
                 {
                     complaints.push(format!("{name}:{number}: a key is hashed"));
                 }

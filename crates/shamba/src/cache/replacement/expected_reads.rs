@@ -4,6 +4,7 @@ use parking_lot::MutexGuard;
 
 use super::{Decision, Replacement};
 use crate::budget::short_of_memory;
+use crate::cache::entries::EntryView;
 use crate::cache::incoming::Incoming;
 use crate::cache::shard::{Evicted, Rank, Ranking, Resident, Shard};
 use crate::cache::stats::kind_at;
@@ -82,6 +83,13 @@ impl Ranking for ByExpectedReads {
         let kind = kind_at(usize::from(resident.kind));
         let part = partitions.value_of(resident.partition, kind, resident.columns, evidence);
         rank_of(part, resident.columns, len)
+    }
+
+    fn rank_of_entry(&self, shard: &Shard, entry: &EntryView<'_>) -> f32 {
+        let rest = shard.accesses.wrapping_sub(entry.used);
+        let entries = &shard.entries;
+        let expected = entries.rates.expected(entry.uses);
+        entries.frequency.at_rest(expected, rest) * entry.saves() / entry.bytes() as f32
     }
 }
 

@@ -2,9 +2,10 @@
 //! shard locked.
 
 use super::ranking::{Rank, Ranking};
-use super::{ENTRY_OVERHEAD, Resident, Shard};
+use super::{ENTRY_OVERHEAD, Resident, Shard, SlotAt, SlotSize};
 use crate::cache::Block;
 use crate::cache::stats::kind_at;
+use crate::fs::PAGE;
 use crate::value::{MorrisCounter, PartitionStats, PolicyState, last_of};
 
 /// How many residents are moved with each eviction, where free slots take much memory. With half of
@@ -20,6 +21,24 @@ pub(in crate::cache) enum Evicted {
     Outranked,
     /// Nothing can go.
     Held,
+}
+
+/// How many entries of a size are compared for each that goes with others, until a frame is free.
+const ENTRIES_COMPARED: usize = 4;
+
+/// What had best go.
+enum Victim {
+    Block(usize, Rank),
+    Entry(SlotAt, f32),
+}
+
+impl Victim {
+    fn rank(&self) -> f32 {
+        match self {
+            Victim::Block(_, rank) => rank.value,
+            Victim::Entry(_, rank) => *rank,
+        }
+    }
 }
 
 /// Whether nobody holds a block beside the cache, or lets go of it now; `partitions` is of its
@@ -54,7 +73,7 @@ impl Shard {
     /// The rank of what would go first; infinite where nothing can go.
     pub(in crate::cache) fn least(&mut self, by: &dyn Ranking) -> f32 {
         let victim = self.choose_victim(by);
-        victim.map_or(f32::INFINITY, |(_, rank)| rank.value)
+        victim.map_or(f32::INFINITY, |victim| victim.rank())
     }
 
     /// Evicts the part of a block that ranks lowest in a sample, unless it ranks higher than
@@ -66,15 +85,107 @@ impl Shard {
         policy: &PolicyState,
     ) -> Evicted {
         self.repack();
-        let Some((at, rank)) = self.choose_victim(by) else {
+        let Some(victim) = self.choose_victim(by) else {
             return Evicted::Held;
         };
         // What goes, or would go, next says what memory is worth at the margin.
-        policy.note_marginal(rank.value);
-        if rank.value > most {
+        policy.note_marginal(victim.rank());
+        if victim.rank() > most {
             return Evicted::Outranked;
         }
-        let Some(entry) = self.entries.get_mut(at) else {
+        match victim {
+            Victim::Block(at, rank) => self.evict_part(at, rank, policy),
+            Victim::Entry(at, _) => self.evict_frame(by, at, most, policy),
+        }
+    }
+
+    /// Makes room for an entry of a size: evicts the part of a block or the entry that ranks lowest
+    /// in a sample, unless it ranks higher than `most`.
+    pub(in crate::cache) fn make_slot(
+        &mut self,
+        by: &dyn Ranking,
+        most: f32,
+        policy: &PolicyState,
+    ) -> Evicted {
+        self.repack();
+        let Some(victim) = self.choose_victim(by) else {
+            return Evicted::Held;
+        };
+        policy.note_marginal(victim.rank());
+        if victim.rank() > most {
+            return Evicted::Outranked;
+        }
+        match victim {
+            Victim::Block(at, rank) => self.evict_part(at, rank, policy),
+            Victim::Entry(at, _) => {
+                self.evict_entry(at);
+                self.entries.drop_frames(at.size(), policy);
+                Evicted::Freed(at.size().bytes() as u64)
+            }
+        }
+    }
+
+    fn evict_entry(&mut self, at: SlotAt) {
+        if let Some((hash, uses)) = self.entries.uses_at(at) {
+            // It may come again.
+            let expected = self.entries.rates.expected(uses);
+            self.entries.frequency.suppose(hash, expected);
+            self.entries.remove(at, hash);
+            self.entries.stats.evictions += 1;
+        }
+    }
+
+    /// Evicts an entry and others of its size that rank no higher than `most`, until a frame is
+    /// free.
+    fn evict_frame(
+        &mut self,
+        by: &dyn Ranking,
+        mut at: SlotAt,
+        most: f32,
+        policy: &PolicyState,
+    ) -> Evicted {
+        let size = at.size();
+        loop {
+            self.evict_entry(at);
+            if self.entries.drop_frames(size, policy) {
+                return Evicted::Freed(PAGE as u64);
+            }
+            match self.choose_entry(by, Some(size), ENTRIES_COMPARED) {
+                Some((next, rank)) if rank <= most => at = next,
+                _ => return Evicted::Outranked,
+            }
+        }
+    }
+
+    /// The place and rank of the entry, of a size or of any, that ranks lowest of a few.
+    fn choose_entry(
+        &mut self,
+        by: &dyn Ranking,
+        size: Option<SlotSize>,
+        sample: usize,
+    ) -> Option<(SlotAt, f32)> {
+        let len = self.entries.count(size);
+        let mut best = None;
+        for drawn in 0..sample.min(len) {
+            let number = if len > sample {
+                self.draw() as usize % len
+            } else {
+                drawn
+            };
+            let Some((at, entry)) = self.entries.nth(size, number) else {
+                continue;
+            };
+            let rank = by.rank_of_entry(self, &entry);
+            if best.is_none_or(|(_, least)| rank < least) {
+                best = Some((at, rank));
+            }
+        }
+        best
+    }
+
+    /// Evicts the part of a block that ranks lowest.
+    fn evict_part(&mut self, at: usize, rank: Rank, policy: &PolicyState) -> Evicted {
+        let Some(entry) = self.residents.get_mut(at) else {
             return Evicted::Held;
         };
         if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
@@ -114,9 +225,9 @@ impl Shard {
     /// frames; false when none was moved.
     pub(in crate::cache) fn repack(&mut self) -> bool {
         let mut moved = false;
-        for _ in 0..REPACKED.min(self.entries.len()) {
-            let at = self.draw() as usize % self.entries.len();
-            let entry = self.entries.get_mut(at);
+        for _ in 0..REPACKED.min(self.residents.len()) {
+            let at = self.draw() as usize % self.residents.len();
+            let entry = self.residents.get_mut(at);
             if let Some(entry) =
                 entry.filter(|entry| is_free(&entry.block, entry.partitions.as_deref()))
             {
@@ -126,9 +237,22 @@ impl Shard {
         moved
     }
 
-    /// The place and rank of what had best go.
-    fn choose_victim(&mut self, by: &dyn Ranking) -> Option<(usize, Rank)> {
-        let (sample, len) = (by.sample(), self.entries.len());
+    /// What had best go.
+    fn choose_victim(&mut self, by: &dyn Ranking) -> Option<Victim> {
+        let block = self.choose_block(by);
+        let entry = self.choose_entry(by, None, by.sample());
+        match (block, entry) {
+            (Some((_, block)), Some((at, entry))) if entry < block.value => {
+                Some(Victim::Entry(at, entry))
+            }
+            (Some((at, rank)), _) => Some(Victim::Block(at, rank)),
+            (None, entry) => entry.map(|(at, rank)| Victim::Entry(at, rank)),
+        }
+    }
+
+    /// The place and rank of the block of which a part had best go.
+    fn choose_block(&mut self, by: &dyn Ranking) -> Option<(usize, Rank)> {
+        let (sample, len) = (by.sample(), self.residents.len());
         let mut best = None;
         if len > sample {
             for _ in 0..sample {
@@ -149,7 +273,7 @@ impl Shard {
     fn consider(&self, at: usize, by: &dyn Ranking, best: &mut Option<(usize, Rank)>) {
         // The lock on the shard keeps a count of one from rising: the only reference is the
         // entry's.
-        let entry = self.entries.get(at);
+        let entry = self.residents.get(at);
         let free = |entry: &&Resident| is_free(&entry.block, entry.partitions.as_deref());
         let Some(entry) = entry.filter(free) else {
             return;

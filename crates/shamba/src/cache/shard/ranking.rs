@@ -1,6 +1,6 @@
 //! How residents of a shard are compared.
 
-use super::{Resident, Shard};
+use super::{EntryView, Resident, Shard};
 
 /// The place of a block among others: of two, the lower one goes first.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,4 +18,7 @@ pub(in crate::cache) trait Ranking: Sync {
 
     /// The rank of a resident block.
     fn rank(&self, shard: &Shard, resident: &Resident) -> Rank;
+
+    /// The same of an entry.
+    fn rank_of_entry(&self, shard: &Shard, entry: &EntryView<'_>) -> f32;
 }

@@ -294,17 +294,18 @@ unsafe impl Send for FrameRun {}
 unsafe impl Sync for FrameRun {}
 
 impl Store {
-    /// So many pages; says how many bytes of the budget they take where they are not there. `purse`
-    /// has some of them, or none.
+    /// So many pages, charged with `extra` bytes more; says how many bytes of the budget they take
+    /// where they are not there. `purse` has some of them, or none.
     pub(in crate::cache) fn run(
         self: &Arc<Self>,
         role: Role,
         pages: usize,
+        extra: u64,
         purse: Option<Reservation>,
     ) -> Result<FrameRun, Shortage> {
         let count = u32::try_from(pages.max(1)).map_err(|_| Shortage(u64::MAX))?;
         let size = Size::FrameRun(count);
-        let (piece, held) = self.take(role, size, false, 0, purse)?;
+        let (piece, held) = self.take(role, size, false, extra, purse)?;
         Ok(FrameRun {
             bytes: piece.bytes,
             size,

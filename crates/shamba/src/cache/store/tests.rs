@@ -125,7 +125,7 @@ proptest! {
                     }
                 }
                 4 => {
-                    if let Ok(mut run) = store.run(Role::IoBuffers, len / 1_000, None) {
+                    if let Ok(mut run) = store.run(Role::IoBuffers, len / 1_000, 0, None) {
                         run.fill(mark as u8);
                         runs.push((run, mark as u8));
                     }

@@ -47,6 +47,8 @@ impl Background {
             let _listed = budget.reserve_at_once(Role::Files, edit_bytes);
             let emptied = self.visibility.unless_held(|| {
                 let edit = VersionEdit::of_keyspace(removing_all(keyspace.id(), &version));
+                let cache = self.shared.options().memory.cache();
+                let _changing = cache.change_entries(keyspace.entries());
                 self.files.install(&mut tree, keyspace, edit)
             });
             break match emptied {

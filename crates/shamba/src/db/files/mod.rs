@@ -21,7 +21,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::context::DbContext;
 use super::keyspaces::KeyspaceInner;
 use super::visibility::Visibility;
-use crate::base::key::SeqNo;
+use crate::base::key::{EntryKind, SeqNo};
 use crate::budget::{Role, least_limit_for_files, most_of_files};
 use crate::compaction::job::{NewTable, table_path};
 use crate::error::{Error, Result};
@@ -269,9 +269,24 @@ impl Files {
                 state
             });
         };
+        if let Some(memtable) = flushed {
+            self.update_entries(keyspace, memtable);
+        }
         keyspace.limits().publish(&version, publish);
         self.due.changed(keyspace);
         Ok(())
+    }
+
+    /// Brings what is cached of keys up to date with a memtable that goes over into tables.
+    fn update_entries(&self, keyspace: &KeyspaceInner, memtable: &Arc<Memtable>) {
+        let cache = self.shared.options().memory.cache();
+        let newest = memtable.last_seq().unwrap_or(0);
+        cache.update_entries(keyspace.entries(), newest, |update| {
+            memtable.each_newest(|key, tag, value| {
+                let value = (tag.kind() == Some(EntryKind::Put)).then_some(value);
+                update(key, value);
+            });
+        });
     }
 
     /// Removes new tables whose edit failed, unless it may be durable all the same: then they stay,
@@ -332,6 +347,11 @@ impl Files {
     pub(super) fn end_reads_and_unlock(&self) {
         for keyspace in self.keyspaces() {
             keyspace.update(Clone::clone);
+            self.shared
+                .options()
+                .memory
+                .cache()
+                .end_entries(keyspace.entries());
         }
         self.tables.shut();
         // Whoever waits for the tree with an edit must not write into what is another's by then.

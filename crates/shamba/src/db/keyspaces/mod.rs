@@ -19,10 +19,10 @@ use parking_lot::Mutex;
 
 use crate::base::key::SeqNo;
 use crate::budget::{Budget, Reservation};
+use crate::cache::{BlockCache, EntrySpace};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::{Design, KeyspaceOptions};
-use crate::value::PolicyState;
 use crate::version::{StoredDesign, Version};
 use filter_limits::Limits;
 use level_counters::LevelCounters;
@@ -53,6 +53,7 @@ pub(crate) struct KeyspaceInner {
     listed_frozen: AtomicBool,
     /// Everything up to this sequence number is in tables; recovery skips it.
     flushed_seq: AtomicU64,
+    entries: EntrySpace,
     flushes: Failing,
     compactions: Failing,
     limits: Limits,
@@ -75,7 +76,7 @@ pub(super) struct AskedDesigns {
 const LISTED_BYTES: u64 = 64;
 
 impl KeyspaceInner {
-    /// `memory` is that of [`AllKeyspaces::reserve`], `time` that of the cache.
+    /// `memory` is that of [`AllKeyspaces::reserve`], `cache` the one that its tables use.
     pub(super) fn new(
         id: u32,
         name: String,
@@ -83,14 +84,14 @@ impl KeyspaceInner {
         version: Arc<Version>,
         flushed_seq: u64,
         memory: KeyspaceMemory,
-        time: &Arc<PolicyState>,
+        cache: &BlockCache,
     ) -> Self {
         let budget = memory.held.budget();
         let active = Arc::new(Memtable::new(
             budget,
             options.memtable_capacity(budget.working_limit()),
         ));
-        let limits = Limits::new(&options, &version, budget, time);
+        let limits = Limits::new(&options, &version, budget, cache.policy());
         let (level_counters, operations) = (LevelCounters::new(budget), Operations::new(budget));
         KeyspaceInner {
             id,
@@ -107,6 +108,7 @@ impl KeyspaceInner {
             flushing: AtomicBool::new(false),
             listed_frozen: AtomicBool::new(false),
             flushed_seq: AtomicU64::new(flushed_seq),
+            entries: cache.entry_space(flushed_seq),
             flushes: Failing::default(),
             compactions: Failing::default(),
             limits,
@@ -153,6 +155,12 @@ impl KeyspaceInner {
     #[inline]
     pub(super) fn read_point(&self, visible: impl Fn() -> SeqNo) -> (Guard<Arc<ReadState>>, SeqNo) {
         self.state.read_point(visible)
+    }
+
+    /// For what is cached of its entries.
+    #[inline]
+    pub(super) fn entries(&self) -> &EntrySpace {
+        &self.entries
     }
 
     /// Replaces the read state by what `change` makes of it.

@@ -240,8 +240,8 @@ fn assemble(
         hints::give(&mut hints, &found.version, &budget);
         let (version, flushed) = (found.version, found.flushed_seq);
         let (name, memory) = (found.name.to_string(), all_keyspaces.reserve(&budget));
-        let time = options.memory.cache().policy();
-        let keyspace = KeyspaceInner::new(id, name, own, version, flushed, memory, time);
+        let cache = options.memory.cache();
+        let keyspace = KeyspaceInner::new(id, name, own, version, flushed, memory, cache);
         restore(&keyspace, found.design.as_ref());
         keyspaces.insert(id, Arc::new(keyspace));
     }

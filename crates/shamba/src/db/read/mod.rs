@@ -14,6 +14,7 @@
 //! What the loop over tables calls at each is `inline(always)`: the compiler leaves four of these
 //! calls standing otherwise, a seventh of a lookup's instructions (`shamba-bench cpu`).
 
+mod entries;
 mod multi_get;
 mod value;
 
@@ -27,6 +28,7 @@ use super::keyspaces::{KeyspaceInner, ReadState};
 use super::visibility::Visibility;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::sample;
+use crate::cache::{Candidate, Epoch};
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
 use crate::table::{Get, GetState, Lookup, LookupTotals, Opened, TableCache, TableGet};
@@ -88,6 +90,8 @@ pub(super) struct PointReader<'a> {
     keyspace: &'a KeyspaceInner,
     pub(super) state: &'a ReadState,
     seq: SeqNo,
+    /// When it began to read, where the cache may be asked for entries.
+    epoch: Option<Epoch>,
     /// Whether blocks that tables pin may be used instead of the cache's.
     use_pinned: bool,
     pub(super) totals: LookupTotals,
@@ -124,7 +128,7 @@ impl ReadPath {
         self.read(keyspace, snapshot, 1, |reader| {
             let found = match reader.find_in_memtables(key) {
                 Some(found) => Ok(Some(found.copied())),
-                None => reader.find_in_tables(&reader.lookup(key)),
+                None => reader.find_below_memtables(&reader.lookup(key)),
             };
             let value = found.map(|found| found.and_then(Found::into_value));
             (u64::from(matches!(value, Ok(Some(_)))), value)
@@ -143,7 +147,7 @@ impl ReadPath {
                 Some(found) => Ok(found.is_value()),
                 None => {
                     let lookup = reader.lookup(key).for_key_only();
-                    let found = reader.find_in_tables(&lookup);
+                    let found = reader.find_below_memtables(&lookup);
                     found.map(|found| found.is_some_and(|found| found.is_value()))
                 }
             };
@@ -162,6 +166,7 @@ impl ReadPath {
         find: impl FnOnce(&mut PointReader<'_>) -> (u64, Result<T>),
     ) -> Result<T> {
         self.shared.check_open()?;
+        let epoch = entries::epoch_of(&self.shared, keyspace);
         let (state, seq) = match snapshot {
             Some(seq) => (keyspace.state(), seq),
             None => keyspace.read_point(|| self.visibility.newest()),
@@ -173,6 +178,7 @@ impl ReadPath {
             keyspace,
             state: &state,
             seq,
+            epoch: epoch.filter(|_| keyspace.entries().shows_all_to(seq)),
             use_pinned: self.tables.may_pin(),
             totals: LookupTotals::default(),
         };
@@ -251,7 +257,11 @@ impl<'a> PointReader<'a> {
 
     /// The newest entry in tables of the key looked up.
     #[inline]
-    fn find_in_tables(&mut self, lookup: &Lookup<'_>) -> Result<Option<Found>> {
+    fn find_in_tables(
+        &mut self,
+        lookup: &Lookup<'_>,
+        candidate: &mut Option<Candidate>,
+    ) -> Result<Option<Found>> {
         let weight = sample::weight();
         for (level, run) in self.state.version.runs() {
             let Some(file) = run.find(lookup.key()) else {
@@ -269,7 +279,7 @@ impl<'a> PointReader<'a> {
             let mut state = self.enter(&visit, opened, lookup);
             let mut get = self.begin(&visit, opened, lookup, &mut state);
             let answer = get.finish();
-            if let Some(found) = self.record(&visit, &get, answer)? {
+            if let Some(found) = self.record(&visit, &get, answer, candidate)? {
                 return Ok(Some(found));
             }
         }
@@ -317,7 +327,11 @@ impl<'a> PointReader<'a> {
         visit: &TableVisit<'_>,
         get: &Get<'_>,
         answer: Result<TableGet>,
+        candidate: &mut Option<Candidate>,
     ) -> Result<Option<Found>> {
+        if let Some(candidate) = candidate {
+            candidate.cost += get.trace().cost_of_repeating();
+        }
         match answer {
             Ok(TableGet::Absent) => {
                 self.count(visit, get, Some(false));

@@ -7,10 +7,12 @@
 
 use std::sync::Arc;
 
+use super::entries::FromCache;
 use super::{Found, PointReader, ReadPath, TableVisit, Value};
 use crate::base::key::SeqNo;
 use crate::base::sample;
 use crate::budget::{AdmittedWork, Role, keys_looked_up_together, pinned_by_values};
+use crate::cache::Candidate;
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
 use crate::table::{Lookup, PendingGet, Poll};
@@ -33,6 +35,8 @@ struct PendingKey<'a, R> {
     /// Where it is, and what it waits for there.
     visit: TableVisit<'a>,
     get: PendingGet<'a>,
+    /// The key, as an entry of the cache.
+    candidate: Option<Candidate>,
 }
 
 impl<'a, R> AsRef<PendingGet<'a>> for PendingKey<'a, R> {
@@ -159,10 +163,18 @@ impl<'a> PointReader<'a> {
                 values.set(at, Some(found.copied()));
                 continue;
             }
+            // What the cache has by itself needs no table; others are asked of the runs.
             let lookup = self.lookup(key);
+            let candidate = match self.ask_cache(&lookup) {
+                FromCache::Found(found) => {
+                    values.set(at, Some(found));
+                    continue;
+                }
+                FromCache::Tables(candidate) => candidate,
+            };
             let runs = self.state.version.runs();
             let runs = runs.map(|(level, run)| (level, &**run));
-            match self.visit_runs(at, lookup, runs, sample::weight()) {
+            match self.visit_runs((at, candidate), lookup, runs, sample::weight()) {
                 Ok(KeyPoll::Done(found)) => values.set(at, found),
                 Ok(KeyPoll::Waits(pending)) => waiting.push(pending),
                 Err(error) => return self.abandon(waiting, error),
@@ -206,7 +218,7 @@ impl<'a> PointReader<'a> {
     /// Asks the tables of the runs, as far as memory answers.
     fn visit_runs<'k, R: Iterator<Item = (usize, &'a Run)>>(
         &mut self,
-        at: usize,
+        (at, mut candidate): (usize, Option<Candidate>),
         lookup: Lookup<'k>,
         mut runs: R,
         weight: u64,
@@ -239,15 +251,19 @@ impl<'a> PointReader<'a> {
                         runs,
                         visit,
                         get,
+                        candidate,
                     }));
                 }
                 Err(error) => Err(error),
             };
             // A newer run has the newest entry: the first that is found is the answer.
-            if let Some(found) = self.record(&visit, &get, answer)? {
+            let found = self.record(&visit, &get, answer, &mut candidate)?;
+            if let Some(found) = found {
+                self.offer(candidate, &lookup, Some(&found));
                 return Ok(KeyPoll::Done(Some(found)));
             }
         }
+        self.offer(candidate, &lookup, None);
         Ok(KeyPoll::Done(None))
     }
 
@@ -269,10 +285,16 @@ impl<'a> PointReader<'a> {
             runs,
             visit,
             mut get,
+            mut candidate,
         } = pending;
-        match self.record(&visit, &get.get(), answer)? {
-            Some(found) => Ok(KeyPoll::Done(Some(found))),
-            None => self.visit_runs(at, get.into_lookup(), runs, visit.weight),
+        let found = self.record(&visit, &get.get(), answer, &mut candidate)?;
+        let lookup = get.into_lookup();
+        match found {
+            Some(found) => {
+                self.offer(candidate, &lookup, Some(&found));
+                Ok(KeyPoll::Done(Some(found)))
+            }
+            None => self.visit_runs((at, candidate), lookup, runs, visit.weight),
         }
     }
 }

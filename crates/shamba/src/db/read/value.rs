@@ -22,6 +22,10 @@ impl Value {
         Value(Repr::Owned(bytes.into()))
     }
 
+    pub(crate) fn boxed(bytes: Box<[u8]>) -> Self {
+        Value(Repr::Owned(bytes))
+    }
+
     pub(crate) fn in_table(value: TableValue) -> Self {
         Value(Repr::Table(value))
     }

@@ -52,7 +52,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// Whether the value found is left out.
-    pub(super) fn key_only(&self) -> bool {
+    pub(crate) fn key_only(&self) -> bool {
         self.key_only
     }
 
@@ -66,7 +66,7 @@ impl<'a> Lookup<'a> {
 
     /// The key's digest, computed when first asked for, which is counted in `hashes`.
     #[inline]
-    pub(super) fn digest(&self, hashes: &mut u32) -> KeyDigest {
+    pub(crate) fn digest(&self, hashes: &mut u32) -> KeyDigest {
         match self.digest.get() {
             Some(digest) => digest,
             None => {

@@ -15,6 +15,7 @@ fn options(fs: &MemFs, memory: u64) -> Options {
         .fs(Arc::new(fs.clone()))
         .memory(MemoryBudget::bytes(memory))
         .background_threads(0)
+        .cache_entries(false)
         .keyspace(KeyspaceOptions {
             write_buffer: 64 << 10,
             target_file: 256 << 10,

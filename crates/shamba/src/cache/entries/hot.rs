@@ -1,0 +1,413 @@
+//! The entries of a shard: keys of any keyspace with their values, or with the knowledge that they
+//! have none. With the shard locked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hashbrown::HashTable;
+
+use super::SpaceId;
+use super::slab::{LISTED, Slab, SlotAt, SlotSize};
+use crate::base::digest::KeyDigest;
+use crate::budget::Reservation;
+use crate::cache::stats::KindStats;
+use crate::cache::store::FrameRun;
+use crate::value::{MOST_USES, PageFrequency, PolicyState, UseRates};
+
+/// What stands before a key in its slot.
+const HEAD: usize = 12;
+
+/// Bits of the length of a key, and of a value.
+const LEN_BITS: u32 = 12;
+
+/// The length of no value.
+const NONE: u32 = (1 << LEN_BITS) - 1;
+
+/// Bytes of the table for each entry: a slot of one that is between 7/16 and 7/8 full.
+const INDEXED: usize = (size_of::<u32>() + 1) * 2;
+
+/// Bits of the count of an entry's uses, and of the reads it saves, which are kept in halves.
+const COUNT_BITS: u32 = 4;
+const HALVES: f32 = 2.0;
+
+/// Counters of lookups for each entry that is held, if they are crowded: most keys that are looked
+/// up are in none, and who comes in is known by them alone. With half of it 3 % more is read under
+/// the smallest budgets with skewed lookups, with a quarter 5 %; at larger ones neither is felt.
+const COUNTERS_PER_ENTRY: usize = 16;
+
+/// A frame of entries counts as so many blocks in how long a window is: what is told apart are
+/// entries, of which each is used less often than a block.
+const BLOCKS_OF_FRAME: i64 = 4;
+
+/// A counter for so many bytes of a shard at least, before there are entries. With four times of it
+/// uniform lookups read more under some budgets: counts of few counters are of others.
+const BYTES_PER_COUNTER: u64 = 256;
+
+/// An entry as it lies in its slot.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cache) struct EntryView<'a> {
+    space: SpaceId,
+    key: &'a [u8],
+    value: Option<&'a [u8]>,
+    /// The shard's accesses at its last use.
+    pub(in crate::cache) used: u32,
+    saves: u8,
+    pub(in crate::cache) uses: u8,
+    bytes: usize,
+}
+
+impl<'a> EntryView<'a> {
+    fn of(slot: &'a [u8]) -> Option<Self> {
+        let (head, rest) = slot.split_first_chunk::<HEAD>()?;
+        let [used, space, packed] = [0, 4, 8].map(|at| {
+            let word = head.get(at..).and_then(|word| word.first_chunk());
+            word.map_or(0, |word| u32::from_le_bytes(*word))
+        });
+        let (key, value) = (packed & NONE, packed >> LEN_BITS & NONE);
+        let (key, rest) = rest.split_at_checked(key as usize)?;
+        let value = match value {
+            NONE => None,
+            len => Some(rest.get(..len as usize)?),
+        };
+        Some(EntryView {
+            space: SpaceId(space),
+            key,
+            value,
+            used,
+            saves: (packed >> (2 * LEN_BITS)) as u8 & MOST_USES,
+            uses: (packed >> (2 * LEN_BITS + COUNT_BITS)) as u8,
+            bytes: slot.len() + INDEXED,
+        })
+    }
+
+    /// Page reads that a lookup of it saves.
+    pub(in crate::cache) fn saves(&self) -> f32 {
+        f32::from(self.saves) / HALVES
+    }
+
+    /// The memory it takes.
+    pub(in crate::cache) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The hash of its key.
+    pub(in crate::cache) fn hash(&self) -> u64 {
+        self.space.hash(KeyDigest::of(self.key))
+    }
+}
+
+/// An entry on its way into a shard.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cache) struct NewEntry<'a> {
+    pub(super) hash: u64,
+    pub(super) space: SpaceId,
+    pub(super) key: &'a [u8],
+    /// None for a key that has no value.
+    pub(super) value: Option<&'a [u8]>,
+    /// Page reads that a lookup of it saves.
+    pub(super) saves: f32,
+    /// How often it was used lately.
+    pub(super) uses: u8,
+}
+
+impl NewEntry<'_> {
+    fn len(&self) -> usize {
+        HEAD + self.key.len() + self.value.map_or(0, <[u8]>::len)
+    }
+
+    /// The size of its slot; none where it is too long.
+    pub(super) fn size(&self) -> Option<SlotSize> {
+        SlotSize::of(self.len())
+    }
+
+    /// The memory it would take.
+    pub(super) fn bytes(&self) -> Option<usize> {
+        self.size().map(|size| size.bytes() + INDEXED)
+    }
+
+    fn write(&self, used: u32, slot: &mut [u8]) {
+        let value = self.value.map_or(NONE, |value| value.len() as u32);
+        let saves = (self.saves * HALVES)
+            .round()
+            .clamp(1.0, f32::from(MOST_USES)) as u32;
+        let counts = saves | u32::from(self.uses.min(MOST_USES)) << COUNT_BITS;
+        let packed = self.key.len() as u32 | value << LEN_BITS | counts << (2 * LEN_BITS);
+        let head = [used, self.space.0, packed].map(u32::to_le_bytes);
+        let value = self.value.unwrap_or_default();
+        let bytes = head.as_flattened().iter().chain(self.key).chain(value);
+        for (to, from) in slot.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+    }
+}
+
+/// What a frame of slots of a size takes beside itself.
+pub(super) const fn beside_frame(slots: usize) -> u64 {
+    (LISTED + slots * INDEXED) as u64
+}
+
+/// The entries of a shard.
+#[derive(Debug)]
+pub(in crate::cache) struct HotEntries {
+    table: HashTable<SlotAt>,
+    slab: Slab,
+    /// How often keys were looked up that were not here.
+    pub(in crate::cache) frequency: PageFrequency,
+    /// What it means that an entry was used so often.
+    pub(in crate::cache) rates: UseRates,
+    /// For the counters of `frequency`.
+    held: Option<Reservation>,
+    /// How many there are in all shards.
+    all: Arc<AtomicU64>,
+    pub(in crate::cache) stats: KindStats,
+}
+
+impl HotEntries {
+    /// None; those of all shards are counted in `all`.
+    pub(in crate::cache) fn new(all: Arc<AtomicU64>) -> Self {
+        HotEntries {
+            table: HashTable::new(),
+            slab: Slab::default(),
+            frequency: PageFrequency::of_keys(),
+            rates: UseRates::new(),
+            held: None,
+            all,
+            stats: KindStats::default(),
+        }
+    }
+
+    /// How many there are.
+    pub(in crate::cache) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    fn view(&self, at: SlotAt) -> Option<EntryView<'_>> {
+        EntryView::of(self.slab.get(at)?)
+    }
+
+    /// How many there are of a size, or of all.
+    pub(in crate::cache) fn count(&self, size: Option<SlotSize>) -> usize {
+        size.map_or(self.slab.len(), |size| self.slab.count(size))
+    }
+
+    /// The entry of a number below [`Self::count`].
+    pub(in crate::cache) fn nth(
+        &self,
+        size: Option<SlotSize>,
+        number: usize,
+    ) -> Option<(SlotAt, EntryView<'_>)> {
+        let at = match size {
+            Some(size) => self.slab.nth_of(size, number),
+            None => self.slab.nth(number)?,
+        };
+        Some((at, self.view(at)?))
+    }
+
+    /// The hash of the entry in a slot, and how often it was used.
+    pub(in crate::cache) fn uses_at(&self, at: SlotAt) -> Option<(u64, u8)> {
+        self.view(at).map(|entry| (entry.hash(), entry.uses))
+    }
+
+    fn find(&self, hash: u64, space: SpaceId, key: &[u8]) -> Option<SlotAt> {
+        let is_it = |at: &SlotAt| {
+            let entry = self.view(*at);
+            entry.is_some_and(|entry| entry.key == key && entry.space == space)
+        };
+        self.table.find(hash, is_it).copied()
+    }
+
+    /// Whether a key is here.
+    pub(super) fn contains(&self, entry: &NewEntry<'_>) -> bool {
+        self.find(entry.hash, entry.space, entry.key).is_some()
+    }
+
+    /// The value of a key, if the key is here; counts as a use at so many accesses.
+    #[inline]
+    pub(super) fn get(
+        &mut self,
+        hash: u64,
+        (space, key): (SpaceId, &[u8]),
+        used: u32,
+    ) -> Option<Option<&[u8]>> {
+        let at = self.find(hash, space, key)?;
+        let uses = self.view(at)?.uses;
+        self.rates.record(uses);
+        let slot = self.slab.get_mut(at)?;
+        *slot.first_chunk_mut()? = used.to_le_bytes();
+        set_uses(slot, (uses + 1).min(MOST_USES));
+        self.stats.hits += 1;
+        self.view(at).map(|entry| entry.value)
+    }
+
+    /// Counts a lookup of a key that is not here, at so many accesses.
+    pub(super) fn record(&mut self, hash: u64, accesses: u32, policy: &PolicyState) {
+        (self.frequency).end_if_crowded(accesses, policy, &policy.keys);
+        self.frequency.record(hash, 1);
+    }
+
+    /// Adds an entry where a slot is free for it; false where none is.
+    pub(super) fn insert(&mut self, entry: &NewEntry<'_>, used: u32) -> bool {
+        let room = entry.size().and_then(|size| self.slab.room(size));
+        let Some((at, slot)) = room.and_then(|size| self.slab.take(size)) else {
+            return false;
+        };
+        entry.write(used, slot);
+        let slab = &self.slab;
+        let hash = |at: &SlotAt| {
+            slab.get(*at)
+                .and_then(EntryView::of)
+                .map_or(0, |e| e.hash())
+        };
+        self.table.insert_unique(entry.hash, at, hash);
+        self.stats.inserts += 1;
+        self.stats.blocks += 1;
+        self.stats.bytes += (at.size().bytes() + INDEXED) as u64;
+        true
+    }
+
+    /// Adds a frame for slots of a size; false where there may be no more.
+    pub(super) fn add_frame(
+        &mut self,
+        size: SlotSize,
+        frame: FrameRun,
+        policy: &PolicyState,
+    ) -> bool {
+        policy.count_blocks(BLOCKS_OF_FRAME);
+        let added = self.slab.add_frame(size, frame);
+        if !added {
+            policy.count_blocks(-BLOCKS_OF_FRAME);
+        }
+        added
+    }
+
+    /// What is in memory of a key is from now on that it has this value, or none.
+    pub(super) fn update(&mut self, hash: u64, space: SpaceId, key: &[u8], value: Option<&[u8]>) {
+        let Some(at) = self.find(hash, space, key) else {
+            return;
+        };
+        let new = self.view(at).map(|entry| NewEntry {
+            hash,
+            space,
+            key,
+            value,
+            saves: entry.saves(),
+            uses: entry.uses,
+        });
+        let used = self.view(at).map_or(0, |entry| entry.used);
+        match (new, self.slab.get_mut(at)) {
+            (Some(new), Some(slot)) if new.len() <= slot.len() => new.write(used, slot),
+            _ => self.remove(at, hash),
+        }
+    }
+
+    /// Takes an entry out; gives the size of its slot, which is free.
+    pub(in crate::cache) fn remove(&mut self, at: SlotAt, hash: u64) {
+        if let Ok(slot) = self.table.find_entry(hash, |place| *place == at) {
+            slot.remove();
+        }
+        self.all.fetch_sub(1, Ordering::SeqCst);
+        self.stats.blocks -= 1;
+        self.stats.bytes -= (at.size().bytes() + INDEXED) as u64;
+        if let Some(from) = self.slab.give_back(at)
+            && let Some(moved) = self.view(at).map(|entry| entry.hash())
+            && let Some(place) = self.table.find_mut(moved, |place| *place == from)
+        {
+            *place = at;
+        }
+    }
+
+    /// Gives the frames of a size back that have nothing; says whether there was one.
+    pub(in crate::cache) fn drop_frames(&mut self, size: SlotSize, policy: &PolicyState) -> bool {
+        let dropped = self.slab.drop_frames(size);
+        policy.count_blocks(-BLOCKS_OF_FRAME * dropped as i64);
+        dropped > 0
+    }
+
+    /// Takes out what is of a keyspace, and gives the memory back.
+    pub(super) fn remove_space(&mut self, space: SpaceId, policy: &PolicyState) {
+        let before = self.len();
+        // Backwards, since a removal moves the last entry of a size into the gap.
+        for number in (0..before).rev() {
+            if let Some((at, entry)) = self.nth(None, number)
+                && entry.space == space
+            {
+                self.remove(at, entry.hash());
+                self.drop_frames(at.size(), policy);
+            }
+        }
+        if self.len() == 0 {
+            self.shrink();
+        }
+    }
+
+    /// The bytes of as many counters as suit what is held, if there are too few: of so many bytes
+    /// of the shard at least a share, since who comes in first is known by them alone.
+    pub(super) fn wants_counters(&self, resident: u64) -> Option<u64> {
+        let least = (resident / BYTES_PER_COUNTER) as usize;
+        let wanted = (COUNTERS_PER_ENTRY * self.len()).max(least);
+        let more = wanted > self.frequency.len() && self.frequency.is_crowded();
+        more.then_some(2 * self.frequency.len() as u64)
+    }
+
+    /// Doubles the counters, which `held` is for.
+    pub(super) fn grow_counters(&mut self, held: Reservation) {
+        self.frequency.double();
+        self.held = Some(held);
+    }
+
+    /// Gives back what is too much for the entries that are left.
+    pub(in crate::cache) fn shrink(&mut self) {
+        let slab = &self.slab;
+        let hash = |at: &SlotAt| {
+            slab.get(*at)
+                .and_then(EntryView::of)
+                .map_or(0, |e| e.hash())
+        };
+        self.table.shrink_to_fit(hash);
+        while self.frequency.len() > 2 * COUNTERS_PER_ENTRY * self.len() && self.frequency.fold() {
+            if let Some(held) = &mut self.held {
+                held.resize(self.frequency.len() as u64);
+            }
+        }
+    }
+
+    /// The shard had so many accesses so far.
+    pub(in crate::cache) fn advance(&mut self, accesses: u32, policy: &PolicyState) {
+        let ended = self.frequency.advance(accesses, policy, &policy.keys);
+        for _ in 0..ended.min(HALVED_AT_ONCE) {
+            self.end_half_life(policy);
+        }
+    }
+
+    #[cold]
+    fn end_half_life(&mut self, policy: &PolicyState) {
+        let mut counts = [0; MOST_USES as usize + 1];
+        for number in 0..self.len() {
+            let uses = self.nth(None, number).map_or(0, |(_, entry)| entry.uses);
+            if let Some(count) = counts.get_mut(usize::from(uses)) {
+                *count += 1;
+            }
+        }
+        if !self.rates.end_half_life(&counts, &policy.uses) {
+            return;
+        }
+        for number in 0..self.len() {
+            if let Some(at) = self.slab.nth(number)
+                && let Some(uses) = self.view(at).map(|entry| entry.uses)
+                && let Some(slot) = self.slab.get_mut(at)
+            {
+                set_uses(slot, uses / 2);
+            }
+        }
+    }
+}
+
+/// Sets the count of uses of the entry in a slot.
+fn set_uses(slot: &mut [u8], uses: u8) {
+    if let Some(counts) = slot.get_mut(HEAD - 1) {
+        *counts = *counts & MOST_USES | uses << COUNT_BITS;
+    }
+}
+
+/// Half-lives that a shard ends at once: after as many every count is 0.
+const HALVED_AT_ONCE: u32 = 16;
