@@ -436,6 +436,38 @@ mod tests {
         assert!(again.expected(hash(3)) > 1.0);
     }
 
+    /// A sketch of a shard's keys after lookups of them, of which the shard's name is a part of the
+    /// hash; one in so many is of one of three keys.
+    fn sketch_of_keys(one_hot_in: u64) -> PageFrequency {
+        let (policy, calibration) = (PolicyState::new(16), Calibration::of_keys(16));
+        let mut sketch = PageFrequency::of_keys();
+        for i in 0..200_000u64 {
+            let key = if i % one_hot_in == 0 {
+                i / one_hot_in % 3
+            } else {
+                1000 + i
+            };
+            let hash = hash(key) & !(0xf << 32) | 5 << 32;
+            sketch.end_if_crowded(i as u32, &policy, &calibration);
+            sketch.record(hash, 1);
+        }
+        sketch
+    }
+
+    #[test]
+    fn keys_without_number_make_none_seem_hot() {
+        let sketch = sketch_of_keys(u64::MAX);
+        let rates: Vec<f32> = (1..CLASSES).map(|count| sketch.rate(count)).collect();
+        assert!(rates.iter().all(|rate| *rate < 0.1), "{rates:?}");
+        let sketch = sketch_of_keys(4);
+        assert!(sketch.rate(CLASSES - 1) > 1.0, "{:?}", sketch.rates);
+        assert!(
+            sketch.rate(1) < sketch.rate(CLASSES - 1) / 2.0,
+            "{:?}",
+            sketch.rates
+        );
+    }
+
     /// Counters that are all taken make every page seem to have been met.
     #[test]
     fn strangers_tell_how_often_counts_are_of_others() {

@@ -106,3 +106,30 @@ impl UseRates {
         halve
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_mean_what_they_turned_out_to_mean() {
+        let calibration = Calibration::of_keys(1);
+        let mut rates = UseRates::new();
+        // Many that nobody uses, and a thousand that are used three times in each half-life.
+        let mut entries = [0; MOST_USES as usize + 1];
+        entries[1] = 10_000;
+        entries[8] = 1000;
+        let mut halved = 0;
+        for _ in 0..20 {
+            (0..3000).for_each(|_| rates.record(8));
+            halved += u32::from(rates.end_half_life(&entries, &calibration));
+        }
+        let [never, often] = [1, 8].map(|uses| rates.expected(uses));
+        assert!(never < 0.01, "{never}");
+        assert!((3.0..10.0).contains(&often), "{often}");
+        assert_eq!(rates.expected(15), often * 15.0 / 8.0);
+        // What comes in with as much expected of it is taken for one of these.
+        assert_eq!((rates.uses_for(often), rates.uses_for(0.0)), (8, 1));
+        assert_eq!(halved, 9);
+    }
+}
