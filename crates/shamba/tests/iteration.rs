@@ -53,6 +53,9 @@ fn ranges_and_prefixes_of_databases_keyspaces_and_snapshots() {
     assert_eq!(keys(before.iter().rev()), ["c", "b", "ab", "a"]);
     let all = IterOptions::default();
     assert_eq!(keys(before.iter_in(&other, all)).len(), 4);
+    assert_eq!(keys(before.range_in(&other, "b"..)), ["b", "c"]);
+    assert_eq!(keys(before.prefix_in(&other, "a")), ["a", "ab"]);
+    assert!(!before.is_empty_in(&other).unwrap());
     let value = db.range("c"..).next().unwrap().unwrap().1;
     assert_eq!(&*value, b"4");
 }

@@ -130,6 +130,15 @@ impl Snapshot {
             .transpose()
     }
 
+    /// [`Snapshot::is_empty`] for a keyspace.
+    ///
+    /// # Errors
+    /// Those of [`Db::iter`](crate::Db::iter).
+    pub fn is_empty_in(&self, keyspace: &Keyspace) -> Result<bool> {
+        self.first_key_value_in(keyspace)
+            .map(|first| first.is_none())
+    }
+
     /// [`Snapshot::len`] for a keyspace.
     ///
     /// # Errors
@@ -206,9 +215,20 @@ impl Snapshot {
     /// What the options cover of a keyspace as it was then. Errors are those of
     /// [`Db::iter`](crate::Db::iter).
     #[must_use]
-    #[doc(alias("range_in", "prefix_in"))]
     pub fn iter_in(&self, keyspace: &Keyspace, options: IterOptions) -> Iter {
         Iter::new(self.cursor_in(keyspace, options))
+    }
+
+    /// The keys of a range of a keyspace, as [`Db::range`](crate::Db::range).
+    #[must_use]
+    pub fn range_in(&self, keyspace: &Keyspace, range: impl KeyRange) -> Iter {
+        self.iter_in(keyspace, IterOptions::range(range))
+    }
+
+    /// The keys of a keyspace that begin with `prefix`.
+    #[must_use]
+    pub fn prefix_in(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Iter {
+        self.iter_in(keyspace, IterOptions::prefix(prefix))
     }
 
     /// A cursor over a keyspace as it was then.
