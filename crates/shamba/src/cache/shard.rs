@@ -276,7 +276,7 @@ impl Shard {
 
     /// Gives back what is too much for the blocks that are left.
     pub(super) fn shrink(&mut self) {
-        self.entries.shrink();
+        self.entries.shrink(self.bytes());
         self.residents.shrink_to_fit();
         let entries = &self.residents;
         self.table.shrink_to_fit(|&i| hash_at(entries, i as usize));

@@ -114,7 +114,7 @@ impl DbInner {
         writer.keyspaces.remove(&keyspace.id());
         keyspace.drop_contents(self.shared().budget());
         let cache = self.shared().options().memory.cache();
-        cache.end_entries(keyspace.entries());
+        cache.end_entries([keyspace.entries()]);
         self.files().due().dropped(&keyspace);
         self.shared().signal().notify();
         Ok(())

@@ -9,7 +9,8 @@ use super::page_frequency::WINDOW;
 /// The highest count that is kept.
 pub(crate) const MOST_USES: u8 = 15;
 
-/// Counts are halved after so many half-lives of the cache's clock. With half of it up to 4 % more
+/// Counts are halved once they have gathered for so many half-lives of the cache's clock, as halves
+/// of what was before. With half of it up to 4 % more
 /// is read where lookups are skewed, with double up to 5 %.
 const GATHERED: f32 = 4.0;
 

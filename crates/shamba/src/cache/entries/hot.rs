@@ -125,12 +125,20 @@ impl NewEntry<'_> {
         self.size().map(|size| size.bytes() + INDEXED)
     }
 
+    /// The reads that a lookup saves, as they are kept.
+    pub(super) fn saves(&self) -> f32 {
+        self.halves() / HALVES
+    }
+
+    fn halves(&self) -> f32 {
+        (self.saves * HALVES)
+            .round()
+            .clamp(1.0, f32::from(MOST_USES))
+    }
+
     fn write(&self, used: u32, slot: &mut [u8]) {
         let value = self.value.map_or(NONE, |value| value.len() as u32);
-        let saves = (self.saves * HALVES)
-            .round()
-            .clamp(1.0, f32::from(MOST_USES)) as u32;
-        let counts = saves | u32::from(self.uses.min(MOST_USES)) << COUNT_BITS;
+        let counts = self.halves() as u32 | u32::from(self.uses.min(MOST_USES)) << COUNT_BITS;
         let packed = self.key.len() as u32 | value << LEN_BITS | counts << (2 * LEN_BITS);
         let head = [used, self.space.0, packed].map(u32::to_le_bytes);
         let value = self.value.unwrap_or_default();
@@ -153,6 +161,8 @@ pub(in crate::cache) struct HotEntries {
     slab: Slab,
     /// How often keys were looked up that were not here.
     pub(in crate::cache) frequency: PageFrequency,
+    /// How many there are of each count of uses.
+    counts: [u32; MOST_USES as usize + 1],
     /// What it means that an entry was used so often.
     pub(in crate::cache) rates: UseRates,
     /// For the counters of `frequency`.
@@ -169,6 +179,7 @@ impl HotEntries {
             table: HashTable::new(),
             slab: Slab::default(),
             frequency: PageFrequency::of_keys(),
+            counts: [0; MOST_USES as usize + 1],
             rates: UseRates::new(),
             held: None,
             all,
@@ -234,7 +245,10 @@ impl HotEntries {
         self.rates.record(uses);
         let slot = self.slab.get_mut(at)?;
         *slot.first_chunk_mut()? = used.to_le_bytes();
-        set_uses(slot, (uses + 1).min(MOST_USES));
+        let more = (uses + 1).min(MOST_USES);
+        set_uses(slot, more);
+        self.count_uses(uses, -1);
+        self.count_uses(more, 1);
         self.stats.hits += 1;
         self.view(at).map(|entry| entry.value)
     }
@@ -259,6 +273,7 @@ impl HotEntries {
                 .map_or(0, |e| e.hash())
         };
         self.table.insert_unique(entry.hash, at, hash);
+        self.count_uses(entry.uses, 1);
         self.stats.inserts += 1;
         self.stats.blocks += 1;
         self.stats.bytes += (at.size().bytes() + INDEXED) as u64;
@@ -281,7 +296,13 @@ impl HotEntries {
     }
 
     /// What is in memory of a key is from now on that it has this value, or none.
-    pub(super) fn update(&mut self, hash: u64, space: SpaceId, key: &[u8], value: Option<&[u8]>) {
+    pub(super) fn update(
+        &mut self,
+        hash: u64,
+        (space, key): (SpaceId, &[u8]),
+        value: Option<&[u8]>,
+        policy: &PolicyState,
+    ) {
         let Some(at) = self.find(hash, space, key) else {
             return;
         };
@@ -296,14 +317,20 @@ impl HotEntries {
         let used = self.view(at).map_or(0, |entry| entry.used);
         match (new, self.slab.get_mut(at)) {
             (Some(new), Some(slot)) if new.len() <= slot.len() => new.write(used, slot),
-            _ => self.remove(at, hash),
+            _ => {
+                self.remove(at, hash);
+                self.drop_frames(at.size(), policy);
+            }
         }
     }
 
-    /// Takes an entry out; gives the size of its slot, which is free.
+    /// Takes an entry out.
     pub(in crate::cache) fn remove(&mut self, at: SlotAt, hash: u64) {
         if let Ok(slot) = self.table.find_entry(hash, |place| *place == at) {
             slot.remove();
+        }
+        if let Some(uses) = self.view(at).map(|entry| entry.uses) {
+            self.count_uses(uses, -1);
         }
         self.all.fetch_sub(1, Ordering::SeqCst);
         self.stats.blocks -= 1;
@@ -323,30 +350,29 @@ impl HotEntries {
         dropped > 0
     }
 
-    /// Takes out what is of a keyspace, and gives the memory back.
-    pub(super) fn remove_space(&mut self, space: SpaceId, policy: &PolicyState) {
-        let before = self.len();
+    /// Takes out what is of the keyspaces that `gone` names, and gives the memory back.
+    pub(super) fn remove_of(&mut self, gone: &impl Fn(SpaceId) -> bool, policy: &PolicyState) {
         // Backwards, since a removal moves the last entry of a size into the gap.
-        for number in (0..before).rev() {
+        for number in (0..self.len()).rev() {
             if let Some((at, entry)) = self.nth(None, number)
-                && entry.space == space
+                && gone(entry.space)
             {
                 self.remove(at, entry.hash());
                 self.drop_frames(at.size(), policy);
             }
         }
-        if self.len() == 0 {
-            self.shrink();
-        }
     }
 
-    /// The bytes of as many counters as suit what is held, if there are too few: of so many bytes
-    /// of the shard at least a share, since who comes in first is known by them alone.
+    /// The bytes of as many counters as suit what is held, where those there are crowded and too
+    /// few: of so many bytes of the shard at least a share, since who comes in first is known by
+    /// them alone.
     pub(super) fn wants_counters(&self, resident: u64) -> Option<u64> {
-        let least = (resident / BYTES_PER_COUNTER) as usize;
-        let wanted = (COUNTERS_PER_ENTRY * self.len()).max(least);
-        let more = wanted > self.frequency.len() && self.frequency.is_crowded();
+        let more = self.suitable_counters(resident) > self.frequency.len();
         more.then_some(2 * self.frequency.len() as u64)
+    }
+
+    fn suitable_counters(&self, resident: u64) -> usize {
+        (COUNTERS_PER_ENTRY * self.len()).max((resident / BYTES_PER_COUNTER) as usize)
     }
 
     /// Doubles the counters, which `held` is for.
@@ -355,8 +381,8 @@ impl HotEntries {
         self.held = Some(held);
     }
 
-    /// Gives back what is too much for the entries that are left.
-    pub(in crate::cache) fn shrink(&mut self) {
+    /// Gives back what is too much for the entries that are left, and so many bytes of the shard.
+    pub(in crate::cache) fn shrink(&mut self, resident: u64) {
         let slab = &self.slab;
         let hash = |at: &SlotAt| {
             slab.get(*at)
@@ -364,7 +390,8 @@ impl HotEntries {
                 .map_or(0, |e| e.hash())
         };
         self.table.shrink_to_fit(hash);
-        while self.frequency.len() > 2 * COUNTERS_PER_ENTRY * self.len() && self.frequency.fold() {
+        let most = 2 * self.suitable_counters(resident);
+        while self.frequency.len() > most && self.frequency.fold() {
             if let Some(held) = &mut self.held {
                 held.resize(self.frequency.len() as u64);
             }
@@ -381,23 +408,23 @@ impl HotEntries {
 
     #[cold]
     fn end_half_life(&mut self, policy: &PolicyState) {
+        if !self.rates.end_half_life(&self.counts, &policy.uses) {
+            return;
+        }
         let mut counts = [0; MOST_USES as usize + 1];
-        for number in 0..self.len() {
-            let uses = self.nth(None, number).map_or(0, |(_, entry)| entry.uses);
+        self.slab.each_mut(|slot| {
+            let uses = EntryView::of(slot).map_or(0, |entry| entry.uses) / 2;
+            set_uses(slot, uses);
             if let Some(count) = counts.get_mut(usize::from(uses)) {
                 *count += 1;
             }
-        }
-        if !self.rates.end_half_life(&counts, &policy.uses) {
-            return;
-        }
-        for number in 0..self.len() {
-            if let Some(at) = self.slab.nth(number)
-                && let Some(uses) = self.view(at).map(|entry| entry.uses)
-                && let Some(slot) = self.slab.get_mut(at)
-            {
-                set_uses(slot, uses / 2);
-            }
+        });
+        self.counts = counts;
+    }
+
+    fn count_uses(&mut self, uses: u8, more: i32) {
+        if let Some(count) = self.counts.get_mut(usize::from(uses)) {
+            *count = count.wrapping_add_signed(more);
         }
     }
 }

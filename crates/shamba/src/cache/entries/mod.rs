@@ -33,6 +33,10 @@ pub(super) use hot::{EntryView, HotEntries};
 use hot::{NewEntry, beside_frame};
 pub(super) use slab::{SlotAt, SlotSize};
 
+/// An entry goes into the cache for so many others, or parts of blocks, at most. A page has fewer
+/// slots of most sizes, and more than one comes free seldom.
+const MOST_EVICTIONS: u32 = 64;
+
 /// The number of a keyspace in a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SpaceId(u32);
@@ -47,7 +51,7 @@ impl SpaceId {
 #[derive(Debug)]
 pub(crate) struct EntrySpace {
     id: SpaceId,
-    /// Even, but while what its tables have changes.
+    /// Even, but while what its tables have changes, and when it has ended.
     epoch: AtomicU64,
     /// No table of it has anything newer.
     newest: AtomicU64,
@@ -106,7 +110,7 @@ pub(crate) struct EntriesChange<'a> {
 
 impl Drop for EntriesChange<'_> {
     fn drop(&mut self) {
-        self.cache.remove_entries(self.space);
+        self.cache.remove_entries(|space| space == self.space.id);
         self.space.epoch.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -166,7 +170,8 @@ impl BlockCache {
             return CachedEntry::Known(value.map(copy));
         }
         // Before crowded counters are halved.
-        if let Some(bytes) = shard.entries.wants_counters(shard.bytes())
+        if shard.entries.frequency.is_crowded()
+            && let Some(bytes) = shard.entries.wants_counters(shard.bytes())
             && let Some(held) = self.budget.try_reserve_now(Role::Tables, bytes)
         {
             shard.entries.grow_counters(held);
@@ -199,40 +204,43 @@ impl BlockCache {
         let Some((size, bytes)) = entry.size().zip(entry.bytes()) else {
             return;
         };
-        let density = of.expected * of.cost / bytes as f32;
+        let density = of.expected * entry.saves() / bytes as f32;
         if density <= self.policy.price() {
             return;
         }
         let mut shard = self.shard(of.hash).lock();
         // Counted before the epoch is looked at: who changes it looks at this count after it.
         self.entries.fetch_add(1, Ordering::SeqCst);
-        let wanted = space.is_at(epoch) && !shard.entries.contains(&entry);
-        if !wanted || !self.insert_entry(&mut shard, entry, size, of.expected) {
-            self.entries.fetch_sub(1, Ordering::SeqCst);
+        if space.is_at(epoch) && !shard.entries.contains(&entry) {
+            let uses = shard.entries.rates.uses_for(of.expected);
+            if self.insert_entry(&mut shard, &NewEntry { uses, ..entry }, size, density) {
+                return;
+            }
             shard.entries.stats.refused += 1;
         }
+        self.entries.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Puts an entry of which so many lookups are expected into its shard, for what ranks lower;
-    /// false where nothing does.
+    /// Puts an entry of which a byte is worth so much into its shard, for what ranks lower; false
+    /// where nothing does, or too much would have to go.
     fn insert_entry(
         &self,
         shard: &mut Shard,
-        mut entry: NewEntry<'_>,
+        entry: &NewEntry<'_>,
         size: SlotSize,
-        expected: f32,
+        density: f32,
     ) -> bool {
         let by = replacement(&self.policy);
-        let density = expected * entry.saves / (size.bytes() as f32);
-        entry.uses = shard.entries.rates.uses_for(expected);
+        let mut evictions = 0;
         // What is evicted may be slots of other sizes, or parts of blocks: until a slot is free.
-        while !shard.entries.insert(&entry, shard.accesses) {
+        while !shard.entries.insert(entry, shard.accesses) {
             let extra = beside_frame(size.in_frame());
             let room = match self.store.run(Role::Entries, 1, extra, None) {
                 Ok(frame) => shard.entries.add_frame(size, frame, &self.policy),
                 Err(Shortage(_)) => {
+                    evictions += 1;
                     let evicted = shard.make_slot(by, density, &self.policy);
-                    matches!(evicted, Evicted::Freed(_))
+                    evictions <= MOST_EVICTIONS && matches!(evicted, Evicted::Freed(_))
                 }
             };
             if !room {
@@ -258,7 +266,7 @@ impl BlockCache {
         each(&mut |key, value| {
             let hash = space.id.hash(KeyDigest::of(key));
             let mut shard = self.shard(hash).lock();
-            shard.entries.update(hash, space.id, key, value);
+            (shard.entries).update(hash, (space.id, key), value, &self.policy);
         });
     }
 
@@ -272,16 +280,159 @@ impl BlockCache {
         self.entries.load(Ordering::SeqCst) == 0
     }
 
-    /// Nothing is cached any more of a keyspace, which is gone.
-    pub(crate) fn end_entries(&self, space: &EntrySpace) {
-        space.epoch.fetch_or(1, Ordering::SeqCst);
-        self.remove_entries(space);
+    /// Nothing is cached any more of keyspaces, which are gone. Takes time in the number of all
+    /// entries.
+    pub(crate) fn end_entries<'a>(&self, spaces: impl IntoIterator<Item = &'a EntrySpace>) {
+        let mut ended: Vec<u32> = Vec::new();
+        for space in spaces {
+            space.epoch.fetch_or(1, Ordering::SeqCst);
+            ended.push(space.id.0);
+        }
+        ended.sort_unstable();
+        self.remove_entries(|space| ended.binary_search(&space.0).is_ok());
     }
 
-    /// Drops what is cached of a keyspace. Takes time in the number of all entries.
-    fn remove_entries(&self, space: &EntrySpace) {
-        for shard in &self.shards {
-            shard.lock().entries.remove_space(space.id, &self.policy);
+    /// Drops what is cached of some keyspaces.
+    fn remove_entries(&self, gone: impl Fn(SpaceId) -> bool) {
+        if self.has_no_entries() {
+            return;
         }
+        for shard in &self.shards {
+            shard.lock().entries.remove_of(&gone, &self.policy);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::budget::Budget;
+    use crate::cache::Store;
+
+    fn cache() -> (Arc<Budget>, Arc<BlockCache>) {
+        let budget = Budget::new(1 << 20);
+        let cache = BlockCache::new(Store::new(budget.clone()), 1);
+        cache.always_keep_entries();
+        // At first nothing is expected of anything.
+        let space = cache.entry_space(0);
+        for number in 0..100u32 {
+            look_up(&cache, &space, &number.to_be_bytes(), None);
+        }
+        cache.end_entries([&space]);
+        (budget, cache)
+    }
+
+    fn ask(cache: &BlockCache, space: &EntrySpace, epoch: Epoch, key: &[u8]) -> CachedEntry {
+        cache.entry((space, epoch), (key, KeyDigest::of(key)), false)
+    }
+
+    /// A lookup that finds this in tables; gives what the cache had of it.
+    fn look_up(
+        cache: &BlockCache,
+        space: &EntrySpace,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Option<Option<Box<[u8]>>> {
+        let epoch = space.epoch().unwrap();
+        match ask(cache, space, epoch, key) {
+            CachedEntry::Known(value) => Some(value),
+            CachedEntry::Unknown(mut candidate) => {
+                candidate.cost = 1.0;
+                cache.offer_entry((space, epoch), candidate, key, value);
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn entries_are_of_their_keyspace_and_empty_values_are_values() {
+        let (budget, cache) = cache();
+        let [one, other] = [(); 2].map(|()| cache.entry_space(0));
+        let longest = [b'k'; 1200];
+        let keys: [&[u8]; 3] = [b"", b"key", &longest];
+        for key in keys {
+            look_up(&cache, &one, key, Some(b""));
+            look_up(&cache, &other, key, None);
+        }
+        for key in keys {
+            let known = |space| look_up(&cache, space, key, Some(b"wrong"));
+            assert_eq!(known(&one), Some(Some(Box::default())));
+            assert_eq!(known(&other), Some(None));
+        }
+        // Neither is longer than a third of a page.
+        look_up(&cache, &one, b"long", Some(&[7; 1400]));
+        assert_eq!(look_up(&cache, &one, b"long", None), None);
+        cache.end_entries([&one]);
+        assert!(one.epoch().is_none());
+        assert_eq!(cache.stats().entries().blocks, 3);
+        assert_eq!(look_up(&cache, &other, b"key", None), Some(None));
+        cache.end_entries([&other]);
+        assert_eq!(
+            (
+                cache.stats().entries().blocks,
+                cache.stats().entries().bytes
+            ),
+            (0, 0)
+        );
+        assert_eq!(budget.used_by(Role::Entries), 0);
+    }
+
+    #[test]
+    fn values_that_outgrow_their_slots_leave_no_memory() {
+        let (budget, cache) = cache();
+        let space = cache.entry_space(0);
+        let key = |number: u32| number.to_be_bytes();
+        for number in 0..300 {
+            look_up(&cache, &space, &key(number), Some(&[1; 30]));
+        }
+        let before = cache.stats().entries().blocks;
+        assert!(before > 200 && budget.used_by(Role::Entries) > 0);
+        cache.update_entries(&space, 1, |update| {
+            (0..300).for_each(|number| update(&key(number), Some(&[2; 20])));
+        });
+        assert_eq!(cache.stats().entries().blocks, before);
+        let known = (0..300).filter_map(|number| look_up(&cache, &space, &key(number), None));
+        assert!(known.flatten().all(|value| *value == [2; 20]));
+        cache.update_entries(&space, 2, |update| {
+            (0..300).for_each(|number| update(&key(number), Some(&[3; 200])));
+        });
+        assert_eq!(
+            (
+                cache.stats().entries().blocks,
+                budget.used_by(Role::Entries)
+            ),
+            (0, 0)
+        );
+    }
+
+    #[test]
+    fn what_is_of_another_epoch_is_refused() {
+        let (_, cache) = cache();
+        let space = cache.entry_space(5);
+        assert!(space.shows_all_to(5) && !space.shows_all_to(4));
+        look_up(&cache, &space, b"held", Some(b"old"));
+        let before = space.epoch().unwrap();
+        let CachedEntry::Unknown(mut late) = ask(&cache, &space, before, b"late") else {
+            panic!("it is there");
+        };
+        late.cost = 1.0;
+        cache.update_entries(&space, 9, |update| update(b"held", Some(b"new")));
+        assert!(!space.shows_all_to(8));
+        cache.offer_entry((&space, before), late, b"late", Some(b"old"));
+        assert!(matches!(
+            ask(&cache, &space, before, b"held"),
+            CachedEntry::Unknown(_)
+        ));
+        assert_eq!(look_up(&cache, &space, b"late", None), None);
+        assert_eq!(
+            look_up(&cache, &space, b"held", None),
+            Some(Some(b"new"[..].into()))
+        );
+        let change = cache.change_entries(&space);
+        assert!(space.epoch().is_none());
+        drop(change);
+        assert_eq!(look_up(&cache, &space, b"held", None), None);
     }
 }

@@ -52,8 +52,8 @@ fn is_free(block: &Block, partitions: Option<&PartitionStats>) -> bool {
 }
 
 impl Shard {
-    /// Drops parts of blocks until `bytes` bytes are free or none is left that nobody else holds;
-    /// gives the bytes freed.
+    /// Drops parts of blocks and entries until `bytes` bytes are free or none is left that nobody
+    /// else holds; gives the bytes freed.
     pub(in crate::cache) fn evict(
         &mut self,
         by: &dyn Ranking,
@@ -76,8 +76,8 @@ impl Shard {
         victim.map_or(f32::INFINITY, |victim| victim.rank())
     }
 
-    /// Evicts the part of a block that ranks lowest in a sample, unless it ranks higher than
-    /// `most`.
+    /// Evicts what ranks lowest in a sample, a part of a block or a page's worth of entries, unless
+    /// it ranks higher than `most`.
     pub(in crate::cache) fn make_room(
         &mut self,
         by: &dyn Ranking,

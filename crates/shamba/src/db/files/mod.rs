@@ -347,12 +347,11 @@ impl Files {
     pub(super) fn end_reads_and_unlock(&self) {
         for keyspace in self.keyspaces() {
             keyspace.update(Clone::clone);
-            self.shared
-                .options()
-                .memory
-                .cache()
-                .end_entries(keyspace.entries());
         }
+        let keyspaces = self.keyspaces();
+        let cache = self.shared.options().memory.cache();
+        cache.end_entries(keyspaces.iter().map(|keyspace| keyspace.entries()));
+        cache.shrink();
         self.tables.shut();
         // Whoever waits for the tree with an edit must not write into what is another's by then.
         self.tree.lock().manifest.end();
