@@ -138,6 +138,7 @@ impl Cell {
             .max_open_files(1 << 16)
             .durability(Durability::None)
             .hash_sharing(sharing)
+            .cache_entries(false)
             .keyspace(keyspace)
     }
 

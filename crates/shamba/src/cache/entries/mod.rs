@@ -205,7 +205,8 @@ impl BlockCache {
             return;
         };
         let density = of.expected * entry.saves() / bytes as f32;
-        if density <= self.policy.price() {
+        // What is in memory turned most absent keys away for nothing.
+        if of.cost == 0.0 || density <= self.policy.price() {
             return;
         }
         let mut shard = self.shard(of.hash).lock();
