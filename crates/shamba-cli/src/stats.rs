@@ -368,10 +368,11 @@ fn reads(counters: &Counters) -> String {
         row("filter", counters.filter_reads, counters.filter_pages),
     ];
     format!(
-        "{}\nsince the database was opened: {} lookups ({} found), {} blocks found in memory, {} tables ruled out by filters, {} false positives",
+        "{}\nsince the database was opened: {} lookups ({} found), {} of them from cached entries, {} blocks found in memory, {} tables ruled out by filters, {} false positives",
         show::table(&["storage reads", "reads", "pages", "reads/lookup"], &rows),
         show::number(counters.lookups),
         show::number(counters.lookups_found),
+        show::number(counters.entry_hits),
         show::number(counters.cache_hits),
         show::number(counters.filter_negatives),
         show::number(counters.false_positives),

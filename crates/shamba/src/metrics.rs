@@ -76,6 +76,10 @@ counters! {
     read_batches,
     /// Blocks lookups found in the cache (or read together with another key of a `multi_get`).
     cache_hits,
+    /// Lookups that a cached entry answered, without a table.
+    entry_hits,
+    /// Lookups that asked the cache for an entry in vain: while memory is short.
+    entry_misses,
     /// Entries written (puts and deletes).
     entries_written,
     /// Bytes of keys and values written.

@@ -3,14 +3,11 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Rng, scattered_key as key};
-use shamba::fs::MemFs;
-use shamba::{Db, Eviction, Keyspace, MIN_MEMORY, MemoryBudget, Options, Value, WriteBatch};
+use shamba::{Db, Eviction, Keyspace, Value, WriteBatch};
 
-const DIR: &str = "/db";
 /// Filters and data of so many take several times the least budget.
 const KEYS: u64 = 400_000;
 const HOT: u64 = 200;
@@ -26,17 +23,7 @@ fn missing(number: u64) -> [u8; 16] {
 }
 
 fn opened(eviction: Eviction) -> Db {
-    let fs = MemFs::new();
-    let options = |memory| {
-        Options::new()
-            .fs(Arc::new(fs.clone()))
-            .memory(memory)
-            .background_threads(0)
-    };
-    let db = options(MemoryBudget::bytes(64 << 20)).open(DIR).unwrap();
-    common::fill_one_run(db, KEYS);
-    let options = options(MemoryBudget::bytes(MIN_MEMORY)).eviction(eviction);
-    options.open(DIR).unwrap()
+    common::scarce_run(KEYS, |options| options.eviction(eviction))
 }
 
 /// Lookups, every other one of a hot key; checks answers by `check`.

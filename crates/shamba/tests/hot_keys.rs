@@ -3,29 +3,16 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::{Rng, scattered_key as key};
-use shamba::fs::MemFs;
-use shamba::{Counters, Db, MIN_MEMORY, MemoryBudget, Options};
+use shamba::{Counters, Db};
 
-const DIR: &str = "/db";
 /// The least budget has less than six bits for each.
 const KEYS: u64 = 1_600_000;
 const LOOKUPS: u32 = 160_000;
 
-/// All keys in one run, opened with little memory.
+/// All keys in one run, opened with little memory, of which no cached entry turns a key away.
 fn opened() -> Db {
-    let fs = MemFs::new();
-    let options = |memory| {
-        Options::new()
-            .fs(Arc::new(fs.clone()))
-            .memory(memory)
-            .background_threads(0)
-    };
-    let db = options(MemoryBudget::bytes(64 << 20)).open(DIR).unwrap();
-    common::fill_one_run(db, KEYS);
-    options(MemoryBudget::bytes(MIN_MEMORY)).open(DIR).unwrap()
+    common::scarce_run(KEYS, |options| options.cache_entries(false))
 }
 
 /// Looks up absent keys, of which `draw` names the next by a number from 0 to 1 drawn at random,

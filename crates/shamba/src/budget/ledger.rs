@@ -232,16 +232,10 @@ impl<C: AtomicCounter> Ledger<C> {
         pins && used <= limit && self.kept(used) <= come_down_to(limit)
     }
 
-    /// What of the bytes used is not of cached blocks.
+    /// What of the bytes used is not of cached blocks or entries.
     pub(super) fn kept(&self, used: u64) -> u64 {
-        let cached = [
-            Role::Data,
-            Role::Index,
-            Role::FilterFirst,
-            Role::FilterRest,
-            Role::Spare,
-        ];
-        let cached: u64 = cached.iter().map(|role| self.used_by(*role)).sum();
+        let cached = Role::ALL.iter().filter(|role| role.gives_way());
+        let cached: u64 = cached.map(|role| self.used_by(*role)).sum();
         used.saturating_sub(cached)
     }
 

@@ -676,6 +676,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_cached_gives_way_and_nothing_else_does() {
+        let budget = Budget::new(1 << 20);
+        let cached = [Role::Data, Role::Entries, Role::Index, Role::FilterFirst];
+        let cached = cached.map(|role| budget.try_reserve(role, 100).unwrap());
+        assert_eq!((budget.used(), budget.kept()), (400, 0));
+        let _held = [Role::Tables, Role::Memtable].map(|role| budget.reserve(role, 7));
+        assert_eq!(budget.kept(), 14);
+        drop(cached);
+        assert_eq!((budget.used(), budget.kept()), (14, 14));
+    }
+
+    #[test]
     fn a_smaller_limit_is_come_down_to() {
         let budget = Budget::new(100);
         let hoard = hoard(&budget, 3);

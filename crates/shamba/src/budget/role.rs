@@ -56,6 +56,19 @@ impl Role {
         Role::Spare,
     ];
 
+    /// Whether it gives way when others need memory: what is cached, and what holds nothing.
+    pub(super) const fn gives_way(self) -> bool {
+        matches!(
+            self,
+            Role::Data
+                | Role::Entries
+                | Role::Index
+                | Role::FilterFirst
+                | Role::FilterRest
+                | Role::Spare
+        )
+    }
+
     /// The role's name in statistics.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use shamba::fs::Fs;
+use shamba::fs::{Fs, MemFs};
 use shamba::{
     Compression, Db, Design, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions,
     FilterPolicy, Granularity, Keyspace, KeyspaceOptions, MIN_MEMORY, MemoryBudget, MergePolicy,
@@ -331,6 +331,20 @@ pub fn fill_one_run(db: Db, entries: u64) {
     }
     db.compact_range(None, None).unwrap();
     db.close().unwrap();
+}
+
+/// So many entries under scattered keys of even numbers, all in one run, opened with the least
+/// memory and what `options` says.
+pub fn scarce_run(entries: u64, options: impl Fn(Options) -> Options) -> Db {
+    let fs = MemFs::new();
+    let with = |memory| {
+        Options::new()
+            .fs(Arc::new(fs.clone()))
+            .memory(MemoryBudget::bytes(memory))
+            .background_threads(0)
+    };
+    fill_one_run(with(64 << 20).open("/db").unwrap(), entries);
+    options(with(MIN_MEMORY)).open("/db").unwrap()
 }
 
 /// Everything in a keyspace, by a scan.

@@ -274,7 +274,7 @@ impl Run {
         let cached = usage.by_role.iter().filter(|(role, _)| {
             matches!(
                 role,
-                Role::Data | Role::Index | Role::FilterFirst | Role::FilterRest
+                Role::Data | Role::Entries | Role::Index | Role::FilterFirst | Role::FilterRest
             )
         });
         let cached: u64 = cached.map(|(_, bytes)| bytes).sum();

@@ -43,6 +43,9 @@ const BLOCKS_OF_FRAME: i64 = 4;
 /// uniform lookups read more under some budgets: counts of few counters are of others.
 const BYTES_PER_COUNTER: u64 = 256;
 
+/// Half-lives that a shard ends at once: after as many every count is 0.
+const HALVED_AT_ONCE: u32 = 16;
+
 /// An entry as it lies in its slot.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cache) struct EntryView<'a> {
@@ -187,8 +190,7 @@ impl HotEntries {
         }
     }
 
-    /// How many there are.
-    pub(in crate::cache) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.slab.len()
     }
 
@@ -198,7 +200,7 @@ impl HotEntries {
 
     /// How many there are of a size, or of all.
     pub(in crate::cache) fn count(&self, size: Option<SlotSize>) -> usize {
-        size.map_or(self.slab.len(), |size| self.slab.count(size))
+        size.map_or(self.len(), |size| self.slab.count(size))
     }
 
     /// The entry of a number below [`Self::count`].
@@ -267,12 +269,7 @@ impl HotEntries {
         };
         entry.write(used, slot);
         let slab = &self.slab;
-        let hash = |at: &SlotAt| {
-            slab.get(*at)
-                .and_then(EntryView::of)
-                .map_or(0, |e| e.hash())
-        };
-        self.table.insert_unique(entry.hash, at, hash);
+        (self.table).insert_unique(entry.hash, at, |at| hash_at(slab, *at));
         self.count_uses(entry.uses, 1);
         self.stats.inserts += 1;
         self.stats.blocks += 1;
@@ -384,12 +381,7 @@ impl HotEntries {
     /// Gives back what is too much for the entries that are left, and so many bytes of the shard.
     pub(in crate::cache) fn shrink(&mut self, resident: u64) {
         let slab = &self.slab;
-        let hash = |at: &SlotAt| {
-            slab.get(*at)
-                .and_then(EntryView::of)
-                .map_or(0, |e| e.hash())
-        };
-        self.table.shrink_to_fit(hash);
+        self.table.shrink_to_fit(|at| hash_at(slab, *at));
         let most = 2 * self.suitable_counters(resident);
         while self.frequency.len() > most && self.frequency.fold() {
             if let Some(held) = &mut self.held {
@@ -429,12 +421,15 @@ impl HotEntries {
     }
 }
 
+/// The hash of the key of the entry in a slot.
+fn hash_at(slab: &Slab, at: SlotAt) -> u64 {
+    let entry = slab.get(at).and_then(EntryView::of);
+    entry.map_or(0, |entry| entry.hash())
+}
+
 /// Sets the count of uses of the entry in a slot.
 fn set_uses(slot: &mut [u8], uses: u8) {
     if let Some(counts) = slot.get_mut(HEAD - 1) {
         *counts = *counts & MOST_USES | uses << COUNT_BITS;
     }
 }
-
-/// Half-lives that a shard ends at once: after as many every count is 0.
-const HALVED_AT_ONCE: u32 = 16;

@@ -29,7 +29,8 @@ impl SlotSize {
         (smaller < SLOTS.len()).then_some(SlotSize(smaller as u8))
     }
 
-    fn slots(self) -> usize {
+    /// How many slots a frame has.
+    pub(super) fn in_frame(self) -> usize {
         SLOTS
             .get(usize::from(self.0))
             .map_or(1, |slots| usize::from(*slots))
@@ -37,12 +38,7 @@ impl SlotSize {
 
     /// Bytes of a slot.
     pub(in crate::cache) fn bytes(self) -> usize {
-        bytes_of(self.slots() as u8)
-    }
-
-    /// How many slots a frame has.
-    pub(super) fn in_frame(self) -> usize {
-        self.slots()
+        bytes_of(self.in_frame() as u8)
     }
 }
 
@@ -103,7 +99,7 @@ impl Slab {
             .take(1 + LARGER)
             .map(|(at, slots)| (SlotSize(at as u8), slots));
         let free = |(size, slots): &(SlotSize, &Slots)| {
-            (slots.taken as usize) < slots.frames.len() * size.slots()
+            (slots.taken as usize) < slots.frames.len() * size.in_frame()
         };
         sizes.find(free).map(|(size, _)| size)
     }
@@ -115,7 +111,8 @@ impl Slab {
             self.sizes.resize_with(sizes, Slots::default);
         }
         let slots = self.sizes.get_mut(usize::from(size.0));
-        let few = |slots: &&mut Slots| (slots.frames.len() + 1) * size.slots() < 1 << NUMBER_BITS;
+        let few =
+            |slots: &&mut Slots| (slots.frames.len() + 1) * size.in_frame() < 1 << NUMBER_BITS;
         let slots = slots.filter(few);
         slots.map(|slots| slots.frames.push(frame)).is_some()
     }
@@ -124,7 +121,7 @@ impl Slab {
     pub(super) fn take(&mut self, size: SlotSize) -> Option<(SlotAt, &mut [u8])> {
         let slots = self.sizes.get_mut(usize::from(size.0))?;
         let at = SlotAt::new(size, slots.taken);
-        if at.number() >= slots.frames.len() * size.slots() {
+        if at.number() >= slots.frames.len() * size.in_frame() {
             return None;
         }
         slots.taken += 1;
@@ -136,9 +133,9 @@ impl Slab {
     pub(super) fn get(&self, at: SlotAt) -> Option<&[u8]> {
         let (size, number) = (at.size(), at.number());
         let frames = &self.sizes.get(usize::from(size.0))?.frames;
-        let start = number % size.slots() * size.bytes();
+        let start = number % size.in_frame() * size.bytes();
         frames
-            .get(number / size.slots())?
+            .get(number / size.in_frame())?
             .get(start..start + size.bytes())
     }
 
@@ -146,8 +143,8 @@ impl Slab {
     pub(super) fn get_mut(&mut self, at: SlotAt) -> Option<&mut [u8]> {
         let (size, number) = (at.size(), at.number());
         let frames = &mut self.sizes.get_mut(usize::from(size.0))?.frames;
-        let start = number % size.slots() * size.bytes();
-        let frame = frames.get_mut(number / size.slots())?;
+        let start = number % size.in_frame() * size.bytes();
+        let frame = frames.get_mut(number / size.in_frame())?;
         frame.get_mut(start..start + size.bytes())
     }
 
@@ -173,7 +170,7 @@ impl Slab {
         let Some(slots) = self.sizes.get_mut(usize::from(size.0)) else {
             return 0;
         };
-        let needed = (slots.taken as usize).div_ceil(size.slots());
+        let needed = (slots.taken as usize).div_ceil(size.in_frame());
         let dropped = slots.frames.len() - needed;
         slots.frames.truncate(needed);
         if slots.frames.len() < slots.frames.capacity() / 4 {

@@ -84,45 +84,48 @@ impl Shard {
         most: f32,
         policy: &PolicyState,
     ) -> Evicted {
-        self.repack();
-        let Some(victim) = self.choose_victim(by) else {
-            return Evicted::Held;
-        };
-        // What goes, or would go, next says what memory is worth at the margin.
-        policy.note_marginal(victim.rank());
-        if victim.rank() > most {
-            return Evicted::Outranked;
-        }
-        match victim {
-            Victim::Block(at, rank) => self.evict_part(at, rank, policy),
-            Victim::Entry(at, _) => self.evict_frame(by, at, most, policy),
+        match self.choose_below(by, most, policy) {
+            Ok(Victim::Block(at, rank)) => self.evict_part(at, rank, policy),
+            Ok(Victim::Entry(at, _)) => self.evict_frame(by, at, most, policy),
+            Err(none) => none,
         }
     }
 
-    /// Makes room for an entry of a size: evicts the part of a block or the entry that ranks lowest
-    /// in a sample, unless it ranks higher than `most`.
+    /// Makes room for an entry: evicts what ranks lowest in a sample, a part of a block or one
+    /// entry, unless it ranks higher than `most`.
     pub(in crate::cache) fn make_slot(
         &mut self,
         by: &dyn Ranking,
         most: f32,
         policy: &PolicyState,
     ) -> Evicted {
-        self.repack();
-        let Some(victim) = self.choose_victim(by) else {
-            return Evicted::Held;
-        };
-        policy.note_marginal(victim.rank());
-        if victim.rank() > most {
-            return Evicted::Outranked;
-        }
-        match victim {
-            Victim::Block(at, rank) => self.evict_part(at, rank, policy),
-            Victim::Entry(at, _) => {
+        match self.choose_below(by, most, policy) {
+            Ok(Victim::Block(at, rank)) => self.evict_part(at, rank, policy),
+            Ok(Victim::Entry(at, _)) => {
                 self.evict_entry(at);
                 self.entries.drop_frames(at.size(), policy);
                 Evicted::Freed(at.size().bytes() as u64)
             }
+            Err(none) => none,
         }
+    }
+
+    /// What is to go, if anything can that ranks no higher than `most`. Before, blocks are moved
+    /// together.
+    fn choose_below(
+        &mut self,
+        by: &dyn Ranking,
+        most: f32,
+        policy: &PolicyState,
+    ) -> Result<Victim, Evicted> {
+        self.repack();
+        let victim = self.choose_victim(by).ok_or(Evicted::Held)?;
+        // What goes, or would go, next says what memory is worth at the margin.
+        policy.note_marginal(victim.rank());
+        if victim.rank() > most {
+            return Err(Evicted::Outranked);
+        }
+        Ok(victim)
     }
 
     fn evict_entry(&mut self, at: SlotAt) {

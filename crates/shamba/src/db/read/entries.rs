@@ -53,11 +53,14 @@ impl PointReader<'_> {
         let of = (self.keyspace.entries(), epoch);
         match cache.entry(of, (lookup.key(), digest), lookup.key_only()) {
             CachedEntry::Known(value) => {
-                self.totals.hits += 1;
+                self.totals.entry_hits += 1;
                 let value = value.map(|value| Found::Value(Value::boxed(value)));
                 FromCache::Found(value.unwrap_or(Found::Tombstone))
             }
-            CachedEntry::Unknown(candidate) => FromCache::Tables(Some(candidate)),
+            CachedEntry::Unknown(candidate) => {
+                self.totals.entry_misses += 1;
+                FromCache::Tables(Some(candidate))
+            }
         }
     }
 

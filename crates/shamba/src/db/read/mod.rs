@@ -199,6 +199,12 @@ impl ReadPath {
             (Counter::false_positives, totals.false_positives),
             (Counter::cache_hits, totals.hits),
         ]);
+        if totals.entry_hits + totals.entry_misses > 0 {
+            self.shared.metrics().add_all(&[
+                (Counter::entry_hits, totals.entry_hits),
+                (Counter::entry_misses, totals.entry_misses),
+            ]);
+        }
         if totals.has_reads() {
             self.shared.metrics().add_all(&[
                 (Counter::corrupt_filters, totals.corrupt_filters),

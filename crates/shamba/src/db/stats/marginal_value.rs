@@ -7,9 +7,9 @@ use crate::value::AbsentValue;
 
 /// What one more page of 4 KiB of memory would be worth, by what it would hold.
 ///
-/// The unit of all values is page reads saved per access to the cache. An access is a block that a
-/// lookup or an iterator looks for there, found or not. Times `accesses_per_lookup` it is page
-/// reads saved per lookup.
+/// The unit of all values is page reads saved per access to the cache. An access is a block or an
+/// entry that a lookup looks for there, or a block that an iterator does, found or not. Times
+/// `accesses_per_lookup` it is page reads saved per lookup.
 ///
 /// The cache decides by these estimates, so they follow recent accesses. They are 0 while memory is
 /// not `short`: all that is used fits in. They are too low where most blocks are accessed less than
@@ -39,8 +39,8 @@ pub struct MarginalValue {
     pub best_absent_index: f64,
     /// The same of filter blocks and columns.
     pub best_absent_filter: f64,
-    /// Blocks that a lookup of this database asked the cache for, on average since it was opened; 0
-    /// before the first.
+    /// Blocks and entries that a lookup of this database asked the cache for, on average since it
+    /// was opened; 0 before the first.
     pub accesses_per_lookup: f64,
 }
 
@@ -54,7 +54,9 @@ impl MarginalValue {
         let accesses = counters.cache_hits
             + counters.data_reads
             + counters.index_reads
-            + counters.filter_reads;
+            + counters.filter_reads
+            + counters.entry_hits
+            + counters.entry_misses;
         let mut value = MarginalValue {
             accesses_per_lookup: match counters.lookups {
                 0 => 0.0,

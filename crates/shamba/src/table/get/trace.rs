@@ -134,6 +134,9 @@ pub(crate) struct LookupTotals {
     pub(crate) corrupt_filters: u64,
     /// Times that blocks were read together.
     pub(crate) batches: u64,
+    /// Entries that the cache had by themselves, and had not.
+    pub(crate) entry_hits: u64,
+    pub(crate) entry_misses: u64,
 }
 
 impl LookupTotals {
