@@ -323,7 +323,8 @@ impl Shard {
         if self.accesses.is_multiple_of(REPORT) {
             policy.advance(u64::from(REPORT));
             (self.page_frequency).advance(self.accesses, policy, &policy.pages);
-            self.entries.advance(self.accesses, policy);
+            let resident = self.bytes();
+            self.entries.advance(self.accesses, policy, resident);
             // While memory is plenty nobody counts.
             if policy.ticks() != self.faded && policy.under_pressure() {
                 self.fade(policy);

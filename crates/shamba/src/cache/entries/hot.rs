@@ -11,7 +11,7 @@ use super::slab::{LISTED, Slab, SlotAt, SlotSize};
 use crate::base::digest::KeyDigest;
 use crate::budget::Reservation;
 use crate::cache::stats::KindStats;
-use crate::cache::store::FrameRun;
+use crate::cache::store::Block;
 use crate::value::{MOST_USES, PageFrequency, PolicyState, UseRates};
 
 /// What stands before a key in its slot.
@@ -35,9 +35,9 @@ const HALVES: f32 = 2.0;
 /// the smallest budgets with skewed lookups, with a quarter 5 %; at larger ones neither is felt.
 const COUNTERS_PER_ENTRY: usize = 16;
 
-/// A frame of entries counts as so many blocks in how long a window is: what is told apart are
+/// A group of entries counts as so many blocks in how long a window is: what is told apart are
 /// entries, of which each is used less often than a block.
-const BLOCKS_OF_FRAME: i64 = 4;
+const BLOCKS_OF_GROUP: i64 = 1;
 
 /// A counter for so many bytes of a shard at least, before there are entries. With four times of it
 /// uniform lookups read more under some budgets: counts of few counters are of others.
@@ -152,8 +152,8 @@ impl NewEntry<'_> {
     }
 }
 
-/// What a frame of slots of a size takes beside itself.
-pub(super) const fn beside_frame(slots: usize) -> u64 {
+/// What a group of so many slots takes beside itself.
+pub(super) const fn beside_group(slots: usize) -> u64 {
     (LISTED + slots * INDEXED) as u64
 }
 
@@ -203,15 +203,15 @@ impl HotEntries {
         size.map_or(self.len(), |size| self.slab.count(size))
     }
 
-    /// The entry of a number below [`Self::count`].
-    pub(in crate::cache) fn nth(
+    /// An entry, by a number below [`Self::count`].
+    pub(in crate::cache) fn draw(
         &self,
         size: Option<SlotSize>,
         number: usize,
     ) -> Option<(SlotAt, EntryView<'_>)> {
         let at = match size {
-            Some(size) => self.slab.nth_of(size, number),
-            None => self.slab.nth(number)?,
+            Some(size) => self.slab.draw_of(size, number)?,
+            None => self.slab.draw(number)?,
         };
         Some((at, self.view(at)?))
     }
@@ -277,17 +277,12 @@ impl HotEntries {
         true
     }
 
-    /// Adds a frame for slots of a size; false where there may be no more.
-    pub(super) fn add_frame(
-        &mut self,
-        size: SlotSize,
-        frame: FrameRun,
-        policy: &PolicyState,
-    ) -> bool {
-        policy.count_blocks(BLOCKS_OF_FRAME);
-        let added = self.slab.add_frame(size, frame);
+    /// Adds a group of slots of a size; false where there may be no more.
+    pub(super) fn add_group(&mut self, size: SlotSize, group: Block, policy: &PolicyState) -> bool {
+        policy.count_blocks(BLOCKS_OF_GROUP);
+        let added = self.slab.add_group(size, group);
         if !added {
-            policy.count_blocks(-BLOCKS_OF_FRAME);
+            policy.count_blocks(-BLOCKS_OF_GROUP);
         }
         added
     }
@@ -316,7 +311,7 @@ impl HotEntries {
             (Some(new), Some(slot)) if new.len() <= slot.len() => new.write(used, slot),
             _ => {
                 self.remove(at, hash);
-                self.drop_frames(at.size(), policy);
+                self.drop_groups(at.size(), policy);
             }
         }
     }
@@ -340,22 +335,33 @@ impl HotEntries {
         }
     }
 
-    /// Gives the frames of a size back that have nothing; says whether there was one.
-    pub(in crate::cache) fn drop_frames(&mut self, size: SlotSize, policy: &PolicyState) -> bool {
-        let dropped = self.slab.drop_frames(size);
-        policy.count_blocks(-BLOCKS_OF_FRAME * dropped as i64);
-        dropped > 0
+    /// Gives the groups of a size back that have nothing; gives the memory they took.
+    pub(in crate::cache) fn drop_groups(&mut self, size: SlotSize, policy: &PolicyState) -> u64 {
+        let (dropped, bytes) = self.slab.drop_groups(size);
+        policy.count_blocks(-BLOCKS_OF_GROUP * dropped as i64);
+        bytes
+    }
+
+    /// Moves a group of slots to where fewer free slots lie beside it; says whether it did.
+    pub(in crate::cache) fn repack(&mut self, drawn: usize) -> bool {
+        let group = drawn.checked_rem(self.slab.groups());
+        group.is_some_and(|group| self.slab.repack(group))
     }
 
     /// Takes out what is of the keyspaces that `gone` names, and gives the memory back.
     pub(super) fn remove_of(&mut self, gone: &impl Fn(SpaceId) -> bool, policy: &PolicyState) {
-        // Backwards, since a removal moves the last entry of a size into the gap.
-        for number in (0..self.len()).rev() {
-            if let Some((at, entry)) = self.nth(None, number)
-                && gone(entry.space)
-            {
-                self.remove(at, entry.hash());
-                self.drop_frames(at.size(), policy);
+        let ends: Vec<SlotAt> = self.slab.ends().collect();
+        for end in ends {
+            // Backwards, since a removal moves the last entry of a size into the gap.
+            let mut next = Some(end);
+            while let Some(at) = next {
+                next = self.slab.before(at);
+                if let Some(entry) = self.view(at)
+                    && gone(entry.space)
+                {
+                    self.remove(at, entry.hash());
+                    self.drop_groups(at.size(), policy);
+                }
             }
         }
     }
@@ -382,6 +388,12 @@ impl HotEntries {
     pub(in crate::cache) fn shrink(&mut self, resident: u64) {
         let slab = &self.slab;
         self.table.shrink_to_fit(|at| hash_at(slab, *at));
+        self.fold_counters(resident);
+    }
+
+    /// Gives the counters back that are too many for the entries that are left, and so many bytes
+    /// of the shard.
+    fn fold_counters(&mut self, resident: u64) {
         let most = 2 * self.suitable_counters(resident);
         while self.frequency.len() > most && self.frequency.fold() {
             if let Some(held) = &mut self.held {
@@ -391,8 +403,11 @@ impl HotEntries {
     }
 
     /// The shard had so many accesses so far.
-    pub(in crate::cache) fn advance(&mut self, accesses: u32, policy: &PolicyState) {
+    pub(in crate::cache) fn advance(&mut self, accesses: u32, policy: &PolicyState, resident: u64) {
         let ended = self.frequency.advance(accesses, policy, &policy.keys);
+        if ended > 0 {
+            self.fold_counters(resident);
+        }
         for _ in 0..ended.min(HALVED_AT_ONCE) {
             self.end_half_life(policy);
         }

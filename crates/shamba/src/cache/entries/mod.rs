@@ -30,12 +30,16 @@ use crate::base::digest::KeyDigest;
 use crate::base::key::SeqNo;
 use crate::budget::{Role, Shortage};
 pub(super) use hot::{EntryView, HotEntries};
-use hot::{NewEntry, beside_frame};
+use hot::{NewEntry, beside_group};
+use slab::LARGEST_GROUP;
 pub(super) use slab::{SlotAt, SlotSize};
 
 /// An entry goes into the cache for so many others, or parts of blocks, at most. A page has fewer
 /// slots of most sizes, and more than one comes free seldom.
 const MOST_EVICTIONS: u32 = 64;
+
+/// A group of slots at first.
+const EMPTY: [u8; LARGEST_GROUP] = [0; LARGEST_GROUP];
 
 /// The number of a keyspace in a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,9 +239,17 @@ impl BlockCache {
         let mut evictions = 0;
         // What is evicted may be slots of other sizes, or parts of blocks: until a slot is free.
         while !shard.entries.insert(entry, shard.accesses) {
-            let extra = beside_frame(size.in_frame());
-            let room = match self.store.run(Role::Entries, 1, extra, None) {
-                Ok(frame) => shard.entries.add_frame(size, frame, &self.policy),
+            let bytes = size.group_bytes();
+            let extra = |bytes| beside_group(size.in_group(bytes));
+            let block = self.store.block_between(
+                Role::Entries,
+                &EMPTY,
+                bytes.least..=bytes.most,
+                bytes.best,
+                extra,
+            );
+            let room = match block {
+                Ok(group) => shard.entries.add_group(size, group, &self.policy),
                 Err(Shortage(_)) => {
                     evictions += 1;
                     let evicted = shard.make_slot(by, density, &self.policy);
@@ -406,6 +418,32 @@ mod tests {
             ),
             (0, 0)
         );
+    }
+
+    #[test]
+    fn counters_go_once_the_entries_are_gone() {
+        let (_, cache) = cache();
+        let space = cache.entry_space(0);
+        let counters = || -> usize {
+            let shards = cache.shards.iter();
+            shards
+                .map(|shard| shard.lock().entries.frequency.len())
+                .sum()
+        };
+        let few = counters();
+        for number in 0..20_000u32 {
+            look_up(&cache, &space, &(number % 500).to_be_bytes(), None);
+            look_up(&cache, &space, &(1000 + number).to_be_bytes(), None);
+        }
+        let many = counters();
+        assert!(many >= 4 * few, "{few} {many}");
+        cache.end_entries([&space]);
+        // Half-lives pass, in which hardly any key is looked up.
+        let other = cache.entry_space(0);
+        for _ in 0..1 << 20 {
+            look_up(&cache, &other, b"key", None);
+        }
+        assert!(counters() <= 2 * few, "{few} {} of {many}", counters());
     }
 
     #[test]

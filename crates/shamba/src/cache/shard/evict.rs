@@ -5,7 +5,6 @@ use super::ranking::{Rank, Ranking};
 use super::{ENTRY_OVERHEAD, Resident, Shard, SlotAt, SlotSize};
 use crate::cache::Block;
 use crate::cache::stats::kind_at;
-use crate::fs::PAGE;
 use crate::value::{MorrisCounter, PartitionStats, PolicyState, last_of};
 
 /// How many residents are moved with each eviction, where free slots take much memory. With half of
@@ -86,7 +85,7 @@ impl Shard {
     ) -> Evicted {
         match self.choose_below(by, most, policy) {
             Ok(Victim::Block(at, rank)) => self.evict_part(at, rank, policy),
-            Ok(Victim::Entry(at, _)) => self.evict_frame(by, at, most, policy),
+            Ok(Victim::Entry(at, _)) => self.evict_group(by, at, most, policy),
             Err(none) => none,
         }
     }
@@ -103,7 +102,7 @@ impl Shard {
             Ok(Victim::Block(at, rank)) => self.evict_part(at, rank, policy),
             Ok(Victim::Entry(at, _)) => {
                 self.evict_entry(at);
-                self.entries.drop_frames(at.size(), policy);
+                self.entries.drop_groups(at.size(), policy);
                 Evicted::Freed(at.size().bytes() as u64)
             }
             Err(none) => none,
@@ -140,7 +139,7 @@ impl Shard {
 
     /// Evicts an entry and others of its size that rank no higher than `most`, until a frame is
     /// free.
-    fn evict_frame(
+    fn evict_group(
         &mut self,
         by: &dyn Ranking,
         mut at: SlotAt,
@@ -150,8 +149,9 @@ impl Shard {
         let size = at.size();
         loop {
             self.evict_entry(at);
-            if self.entries.drop_frames(size, policy) {
-                return Evicted::Freed(PAGE as u64);
+            let freed = self.entries.drop_groups(size, policy);
+            if freed > 0 {
+                return Evicted::Freed(freed);
             }
             match self.choose_entry(by, Some(size), ENTRIES_COMPARED) {
                 Some((next, rank)) if rank <= most => at = next,
@@ -175,7 +175,7 @@ impl Shard {
             } else {
                 drawn
             };
-            let Some((at, entry)) = self.entries.nth(size, number) else {
+            let Some((at, entry)) = self.entries.draw(size, number) else {
                 continue;
             };
             let rank = by.rank_of_entry(self, &entry);
@@ -236,6 +236,8 @@ impl Shard {
             {
                 moved |= entry.block.repack();
             }
+            let drawn = self.draw() as usize;
+            moved |= self.entries.repack(drawn);
         }
         moved
     }

@@ -1,5 +1,5 @@
-//! What lies in a store's memory: blocks, which are shared and never change, and runs, which have
-//! one owner. Both are charged to the budget until the last owner lets go.
+//! Blocks, which lie in a store's memory: they are shared and never change, but while they have one
+//! owner. Charged to the budget until the last one lets go.
 //!
 //! Thread-safe: a [`Block`] is a reference count and bytes, as an `Arc<[u8]>` is.
 #![expect(
@@ -8,7 +8,7 @@
 )]
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, RangeInclusive};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -107,6 +107,27 @@ impl Store {
         let size = Size::of_parts(bytes.len(), parts);
         let (piece, held) = self.take(role, size, true, extra, purse)?;
         Ok(Block::written(self, piece, len, bytes, held.into_account()))
+    }
+}
+
+impl Store {
+    /// A block of as many of these bytes as suit a slot that is free, in a range; where none is, of
+    /// so many. Charged with `extra` bytes for what it has besides.
+    pub(in crate::cache) fn block_between(
+        self: &Arc<Self>,
+        role: Role,
+        bytes: &[u8],
+        lens: RangeInclusive<usize>,
+        or: usize,
+        extra: impl Fn(usize) -> u64,
+    ) -> Result<Block, Shortage> {
+        let Some((piece, held, room)) = self.take_free_slot(role, &lens, &extra)? else {
+            let bytes = bytes.get(..or).unwrap_or(bytes);
+            return self.block(role, (bytes, 1), extra(bytes.len()), None);
+        };
+        let bytes = bytes.get(..room.min(*lens.end())).unwrap_or(bytes);
+        let (len, account) = (bytes.len() as u32, held.into_account());
+        Ok(Block::written(self, piece, len, bytes, account))
     }
 }
 
@@ -217,6 +238,20 @@ impl Block {
         true
     }
 
+    /// The bytes, to change, where nobody else holds them.
+    pub(in crate::cache) fn get_mut(&mut self) -> Option<&mut [u8]> {
+        if !self.is_unshared() {
+            return None;
+        }
+        let header = self.header();
+        let (away, len) = (usize::from(header.away), header.len as usize);
+        // SAFETY: as for `deref`; nobody else holds the block, which is borrowed mutably.
+        unsafe {
+            let bytes = self.0.add(away).cast::<u8>();
+            Some(std::slice::from_raw_parts_mut(bytes.as_ptr(), len))
+        }
+    }
+
     /// Whether two are the same block.
     #[cfg(test)]
     pub(in crate::cache) fn is(&self, other: &Block) -> bool {
@@ -276,74 +311,5 @@ impl Deref for Block {
 impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Block").field("len", &self.len()).finish()
-    }
-}
-
-/// Whole pages with one owner, with any contents at first.
-pub(crate) struct FrameRun {
-    bytes: NonNull<u8>,
-    size: Size,
-    store: Arc<Store>,
-    held: Reservation,
-    place: Location,
-}
-
-// SAFETY: it owns its bytes as a boxed slice does.
-unsafe impl Send for FrameRun {}
-// SAFETY: as above; it is shared by handing out `&[u8]` only.
-unsafe impl Sync for FrameRun {}
-
-impl Store {
-    /// So many pages, charged with `extra` bytes more; says how many bytes of the budget they take
-    /// where they are not there. `purse` has some of them, or none.
-    pub(in crate::cache) fn run(
-        self: &Arc<Self>,
-        role: Role,
-        pages: usize,
-        extra: u64,
-        purse: Option<Reservation>,
-    ) -> Result<FrameRun, Shortage> {
-        let count = u32::try_from(pages.max(1)).map_err(|_| Shortage(u64::MAX))?;
-        let size = Size::FrameRun(count);
-        let (piece, held) = self.take(role, size, false, extra, purse)?;
-        Ok(FrameRun {
-            bytes: piece.bytes,
-            size,
-            store: Arc::clone(self),
-            held,
-            place: piece.place,
-        })
-    }
-}
-
-impl Deref for FrameRun {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: the piece is this run's alone, of so many bytes, which the system gave as zeros
-        // or others wrote.
-        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.size.bytes() as usize) }
-    }
-}
-
-impl DerefMut for FrameRun {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as for `deref`, and the borrow of `self` is the only one.
-        unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.size.bytes() as usize) }
-    }
-}
-
-impl Drop for FrameRun {
-    fn drop(&mut self) {
-        self.store
-            .give_back(self.place, self.size, false, &mut self.held);
-    }
-}
-
-impl fmt::Debug for FrameRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrameRun")
-            .field("len", &self.len())
-            .finish()
     }
 }

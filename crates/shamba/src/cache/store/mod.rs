@@ -19,11 +19,13 @@
 
 mod block;
 mod chunk;
+mod frame_run;
 mod frames;
 mod layout;
 mod size;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -31,7 +33,7 @@ use parking_lot::Mutex;
 use crate::budget::{Budget, Reclaim, Reservation, Role, Shortage, idle_frames, loose_slots};
 use crate::fs::PAGE;
 pub(crate) use block::Block;
-pub(in crate::cache) use block::FrameRun;
+pub(in crate::cache) use frame_run::FrameRun;
 use frames::{Frames, Location, SpanPiece};
 pub(in crate::cache) use layout::HEADER;
 use size::Size;
@@ -95,6 +97,40 @@ impl Store {
         frames.spare.move_to(&mut held, bytes);
         purse.move_to(&mut held, extra);
         Ok((piece, held))
+    }
+
+    /// Takes a free slot for so many bytes, as large as may be, charged with `extra` bytes more for
+    /// the bytes it has room for, which are given; none where none is free.
+    fn take_free_slot(
+        &self,
+        role: Role,
+        lens: &RangeInclusive<usize>,
+        extra: &impl Fn(usize) -> u64,
+    ) -> Result<Option<(SpanPiece, Reservation, usize)>, Shortage> {
+        let mut frames = self.frames.lock();
+        let [least, most] = [lens.start(), lens.end()].map(|len| Size::units_of(*len));
+        let Some(span) = (least..=most)
+            .rev()
+            .find_map(|units| frames.fullest(units, 1, None))
+        else {
+            return Ok(None);
+        };
+        let room = frames.span(span).map_or(0, |span| span.bytes() as usize) - HEADER;
+        let extra = extra(room.min(*lens.end()));
+        let mut held = self.budget.open_account(role);
+        while extra > held.bytes() && frames.idle > 0 && frames.discard(None) {
+            frames.spare.move_to(&mut held, PAGE as u64);
+        }
+        let more = extra.saturating_sub(held.bytes());
+        if more > 0 && held.try_grow_now(more).is_err() {
+            return Err(Shortage(extra));
+        }
+        let over = held.bytes().saturating_sub(extra);
+        held.shrink(over);
+        let piece = frames.take_slots(span, 1).ok_or(Shortage(extra))?;
+        let bytes = frames.bytes_of(piece.place, Size::FrameRun(0));
+        frames.spare.move_to(&mut held, bytes);
+        Ok(Some((piece, held, room)))
     }
 
     /// Takes back a piece that nobody looks at any more, and its charge. `size` is that of whole

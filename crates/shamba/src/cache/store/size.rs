@@ -137,6 +137,11 @@ impl Size {
         }
     }
 
+    /// The units of a slot for so many bytes.
+    pub(super) fn units_of(len: usize) -> u16 {
+        Size::units(len + HEADER).min(MOST_UNITS) as u16
+    }
+
     const fn units(bytes: usize) -> usize {
         let units = bytes.div_ceil(UNIT);
         if units < LEAST_UNITS {

@@ -190,7 +190,7 @@ impl TableCache {
                 table: &table,
                 need: &need,
             };
-            filling.fill(read.map(|()| group.buf), |fetched| {
+            let kept = filling.fill(read.map(|()| group.buf), |fetched| {
                 let mut delivery = Delivery::default();
                 for waiter in same.iter_mut().map(AsMut::as_mut) {
                     if waiter.answer.is_none() {
@@ -200,6 +200,11 @@ impl TableCache {
                 }
                 Ok(delivery)
             })?;
+            if !kept {
+                for waiter in same.iter_mut().map(AsMut::as_mut) {
+                    need.count_turned_away(&mut waiter.state.trace);
+                }
+            }
         }
         Ok(())
     }

@@ -57,6 +57,13 @@ impl BlockRead {
         trace.index.pages += u32::from(self.with_index);
     }
 
+    /// Counts that the cache did not keep what of index or filter was read.
+    pub(super) fn count_turned_away(&self, trace: &mut Trace) {
+        if self.kind != BlockKind::Data {
+            trace.turned_away += self.around.len() as u32;
+        }
+    }
+
     /// The bytes of some of the pages that were read.
     pub(super) fn part<'a>(&self, buf: &'a IoBuf, pages: &Range<u32>) -> &'a [u8] {
         let at = |page: u32| page.saturating_sub(self.around.start) as usize * PAGE;

@@ -56,7 +56,7 @@ impl Get<'_> {
             .blocks
             .read_pages(&mut buf, need.around.start, need.tag());
         let mut answer = None;
-        Filling { table, need }.fill(read.map(|()| buf), |fetched| {
+        let kept = Filling { table, need }.fill(read.map(|()| buf), |fetched| {
             if answer.is_none() {
                 answer = self.deliver(fetched)?;
             }
@@ -64,6 +64,9 @@ impl Get<'_> {
             delivery.add(self.state, answer.as_ref());
             Ok(delivery)
         })?;
+        if !kept {
+            need.count_turned_away(&mut self.state.trace);
+        }
         Ok(answer)
     }
 
@@ -89,21 +92,22 @@ pub(super) struct Filling<'a> {
 
 impl Filling<'_> {
     /// Delivers what was read, or the failure, to those who need it, and offers it to the cache. A
-    /// damaged filter is ignored.
+    /// damaged filter is ignored. Says whether the cache kept what would serve the same lookups.
     pub(super) fn fill(
         &self,
         read: Result<IoBuf>,
         mut deliver: impl FnMut(Fetched<'_>) -> Result<Delivery>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let (table, need) = (self.table, self.need);
         let start = need.pages.start;
         // Without index or data there is no answer: damage is an error.
         if !matches!(need.kind, BlockKind::Filter(_)) {
             let read = table.blocks.open_raw(read?, start)?;
             let block = table.blocks.admit(read, need.partition, need.kind, true)?;
-            return deliver(Fetched::Block(&block)).map(drop);
+            deliver(Fetched::Block(&block))?;
+            return Ok(matches!(block, BlockRef::Cached(_)));
         }
-        let mut waiting = true;
+        let (mut waiting, mut kept) = (true, false);
         let filter = |buf: &IoBuf| {
             let bytes = table
                 .blocks
@@ -117,7 +121,8 @@ impl Filling<'_> {
                 rejected_by: delivery.rejected_by,
                 ..table.blocks.owner(start, need.partition, need.kind)
             };
-            table.blocks.cache().insert(owner, &bytes);
+            let block = table.blocks.cache().insert(owner, &bytes);
+            kept = block.is_some_and(|block| self.serves(&block, delivery.rejected_by));
             Ok(())
         };
         match read.as_ref().map_err(Clone::clone).and_then(filter) {
@@ -130,13 +135,28 @@ impl Filling<'_> {
             Err(error) => return Err(error),
         }
         // What came along is offered, and the index delivered to who goes on to it.
-        let Ok(buf) = read else { return Ok(()) };
+        let Ok(buf) = read else { return Ok(kept) };
         self.offer_others(&buf);
         if need.with_index {
-            self.fill_index(&buf, waiting, deliver)
-        } else {
-            Ok(())
+            self.fill_index(&buf, waiting, deliver)?;
         }
+        Ok(kept)
+    }
+
+    /// Whether what is kept of a filter block has one of the columns that rejected a key, or else
+    /// all that the block has.
+    fn serves(&self, kept: &[u8], rejected_by: u8) -> bool {
+        let BlockKind::Filter(module) = self.need.kind else {
+            return false;
+        };
+        let plan = self.table.plan.modules.get(usize::from(module));
+        plan.is_some_and(|plan| {
+            let columns = filter::columns(plan, kept);
+            match rejected_by {
+                0 => columns.count_ones() >= u32::from(plan.columns),
+                rejected_by => columns & rejected_by > 0,
+            }
+        })
     }
 
     /// Offers the filter blocks that came along, if they are sound: else damage is for those who

@@ -14,11 +14,6 @@ pub(crate) type Modules = u16;
 
 const _: () = assert!(MAX_MODULES <= Modules::BITS as usize);
 
-/// How many of the pages of index and filter that a visit read the next one for the same key is
-/// expected to read again: some stay in memory. With all of them 3 to 6 % more is read where keys
-/// are absent.
-const OTHERS_AGAIN: f32 = 0.5;
-
 /// How blocks of one kind were come by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reads {
@@ -45,6 +40,9 @@ pub(crate) struct Trace {
     pub(crate) data: Reads,
     pub(crate) index: Reads,
     pub(crate) filter: Reads,
+    /// Pages of index and filter read that the cache did not keep: the next lookup of the same key
+    /// would read them again.
+    pub(crate) turned_away: u32,
     /// Blocks and modules among the hits that were pinned.
     pub(crate) pinned: u32,
     /// Key digests computed.
@@ -73,10 +71,9 @@ impl Trace {
     }
 
     /// Page reads that another visit for the same key would take, were neither the key nor its
-    /// pages kept for it: of its data in any case, of index and filter as this time.
+    /// pages kept for it: of its data in any case, of index and filter what the cache did not keep.
     pub(crate) fn cost_of_repeating(&self) -> f32 {
-        let data = self.data.hits + self.data.pages;
-        data as f32 + OTHERS_AGAIN * (self.index.pages + self.filter.pages) as f32
+        (self.data.hits + self.data.pages + self.turned_away) as f32
     }
 
     /// A block was in memory, or read for another lookup at the same time.
