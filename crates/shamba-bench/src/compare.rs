@@ -22,9 +22,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+/// Lookups after the fill, before anything was read: [`warm`] comes after.
+const FIRST_READS: &str = "firstreads";
+
 /// What is done with everything in memory, in this order: a fill, and [`Mix`]es by their names.
-const PHASES: [&str; 8] = [
+const PHASES: [&str; 9] = [
     "fillrandom",
+    FIRST_READS,
     "overwrite",
     "readrandom",
     "readmissing",
@@ -250,6 +254,7 @@ impl Cell {
                 let (mix, rate) = ("readrandom".parse()?, self.settings.write_rate);
                 runner::run_while_writing(engine, data, &mix, amount, rate, untold)?.0
             }
+            FIRST_READS => runner::run(engine, data, &"readrandom".parse()?, amount, untold)?,
             mix => runner::run(engine, data, &mix.parse()?, amount, untold)?,
         };
         Ok(outcome.summary())

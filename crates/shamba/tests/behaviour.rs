@@ -979,7 +979,9 @@ fn a_lookup_hashes_its_key_once_with_hash_sharing_and_once_a_table_without() {
     let (each, _) = metered(filter(), false);
     look_up_absent(&each, 1000);
     let counters = each.stats().counters;
-    assert_eq!(counters.keys_hashed, counters.tables_probed, "{counters:?}");
+    // And once for the cache's entries, while memory is short.
+    let hashed = counters.tables_probed + counters.entry_misses;
+    assert_eq!(counters.keys_hashed, hashed, "{counters:?}");
 }
 
 #[test]

@@ -381,6 +381,12 @@ pub(crate) fn plenty_of_memory(limit: u64) -> u64 {
     limit / 32
 }
 
+/// What is written stays in memory while so much is free beside it. Jobs need about so much under
+/// any limit; with none under the least ones what cannot do without memory finds none.
+pub(crate) fn room_for_what_is_written(limit: u64) -> u64 {
+    plenty_of_memory(limit).max(2 << 20)
+}
+
 /// Bytes of free frames that are kept: enough for what comes in while blocks are on their way out.
 /// Half is not felt, with double up to .6 % less is read. Ten times as many would be missed by
 /// blocks; without any, each block that takes another's place costs two calls of the system.

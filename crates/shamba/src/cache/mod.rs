@@ -35,7 +35,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::base::interner::Interner;
-use crate::budget::{Budget, Reclaim, Role};
+use crate::budget::{Budget, Reclaim, Role, room_for_what_is_written};
 use crate::fs::BlockKind;
 use crate::value::{FilterGeometry, PartitionStats, PolicyState};
 pub(crate) use entries::{CachedEntry, Candidate, EntrySpace, Epoch};
@@ -219,6 +219,12 @@ impl BlockCache {
         self.shard(hash).lock().page_frequency.suppose(hash, reads);
     }
 
+    /// Whether so much memory is free that what is written stays there though nobody asked for it.
+    pub(crate) fn has_room(&self) -> bool {
+        let shortage = self.shortage(room_for_what_is_written(self.budget.limit()));
+        shortage == 0 || shortage <= self.store.idle()
+    }
+
     /// Drops every block of a file, when it is deleted. Takes time in the number of all residents.
     pub(crate) fn remove_file(&self, file: u64) {
         self.remove_files(|other| other == file);
@@ -267,6 +273,7 @@ impl BlockCache {
         for shard in &self.shards {
             shard.lock().shrink();
         }
+        self.store.trim();
     }
 
     /// The budget the blocks are charged to.

@@ -71,6 +71,11 @@ impl Resident {
     }
 }
 
+/// As how many blocks one counts in the length of windows.
+fn counted(priority: Priority) -> i64 {
+    i64::from(priority != Priority::Unasked)
+}
+
 /// The hash of an entry's key.
 fn hash_at(entries: &[Resident], at: usize) -> u64 {
     entries.get(at).map_or(0, |entry| entry.key().hash64())
@@ -152,6 +157,10 @@ impl Shard {
         let now = self.advance(policy);
         let entry = self.residents.get_mut(at)?;
         entry.used = now;
+        if entry.priority == Priority::Unasked {
+            entry.priority = Priority::Low;
+            policy.count_blocks(counted(Priority::Low));
+        }
         if entry.partitions.is_none() {
             entry.block.touch();
         }
@@ -241,7 +250,7 @@ impl Shard {
             );
             partitions.set_resident(partition, kind, columns, true);
         }
-        policy.count_blocks(1);
+        policy.count_blocks(counted(owner.priority));
         self.residents.push(Resident {
             file: owner.key.file,
             page: owner.key.page,
@@ -387,7 +396,7 @@ impl Shard {
             }
         }
         let entry = self.residents.swap_remove(at);
-        policy.count_blocks(-1);
+        policy.count_blocks(-counted(entry.priority));
         if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
             stats.blocks -= 1;
             stats.bytes -= entry.block.charge();

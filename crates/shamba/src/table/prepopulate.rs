@@ -1,6 +1,6 @@
 //! What a table that is being written hands on to its readers: how hot its partitions will be, and
 //! those of its blocks that will be worth their room in memory, so that nobody has to read them
-//! back.
+//! back. While memory is plenty that is all of them: what was just written is read from there.
 //!
 //! Protocol: the builder gets a [`Prepopulation`] with its options and gives a [`Prepared`] with
 //! its summary. [`Prepared::slot`] makes the file's slot, before the file is shown to readers;
@@ -65,8 +65,8 @@ pub(crate) struct Prepopulation {
     clock: Arc<PolicyState>,
     budget: Arc<Budget>,
     room: Arc<PrepopulationRoom>,
-    /// None where data is not kept.
-    data: Option<Arc<BlockCache>>,
+    /// None where only statistics are handed on.
+    cache: Option<Arc<BlockCache>>,
 }
 
 /// The memory of kept blocks.
@@ -103,9 +103,14 @@ impl Prepopulation {
                 held: Mutex::new(budget.reserve(Role::Compaction, 0)),
                 most,
             }),
-            data: (most > 0).then(|| Arc::clone(cache)),
+            cache: (most > 0).then(|| Arc::clone(cache)),
             budget,
         }
+    }
+
+    /// Whether blocks are kept whatever is expected of them.
+    fn keeps_all(&self) -> bool {
+        self.cache.as_ref().is_some_and(|cache| cache.has_room())
     }
 }
 
@@ -125,11 +130,15 @@ impl NewData {
             file: self.file,
             page,
         };
-        self.cache.expect_reads(&key, reads);
+        let mut priority = Priority::Unasked;
+        if reads > 0.0 {
+            self.cache.expect_reads(&key, reads);
+            priority = Priority::Low;
+        }
         let owner = Owner {
             key,
             kind: BlockKind::Data,
-            priority: Priority::Low,
+            priority,
             partitions: None,
             partition,
             rejected_by: 0,
@@ -193,7 +202,7 @@ pub(super) struct Prepopulator {
 impl Prepopulator {
     pub(super) fn new(keep: Prepopulation) -> Self {
         Prepopulator {
-            data: keep.data.as_ref().map(|cache| NewData {
+            data: keep.cache.as_ref().map(|cache| NewData {
                 cache: Arc::clone(cache),
                 file: cache.new_file_id(),
                 astray: false,
@@ -242,7 +251,7 @@ impl Prepopulator {
             return;
         };
         let reads = self.keep.expect.page_reads(key, entries);
-        if reads > self.keep.clock.price() * bytes.len() as f32 {
+        if reads > self.keep.clock.price() * bytes.len() as f32 || self.keep.keeps_all() {
             data.offer(page, self.partition, bytes, reads);
         }
     }
@@ -250,10 +259,10 @@ impl Prepopulator {
     /// A filter or index block was written at a page.
     pub(super) fn offer(&mut self, page: u32, kind: BlockKind, bytes: &[u8]) {
         let charge = bytes.len() + OVERHEAD;
-        let Some(partition_stats) = self.now.as_ref().filter(|_| self.active) else {
-            return;
-        };
-        if partition_stats.would_keep(0, kind, bytes.len()) && self.keep.room.take(charge) {
+        let hot = self.now.as_ref().filter(|_| self.active);
+        let hot = hot.is_some_and(|stats| stats.would_keep(0, kind, bytes.len()));
+        let room = &self.keep.room;
+        if (hot || self.keep.keeps_all()) && room.take(charge) {
             self.charge += charge;
             self.blocks.push(KeptBlock {
                 page,
@@ -275,7 +284,7 @@ impl Prepopulator {
     }
 
     /// What is handed on, with the table's encoded top-level index; nothing where there is no room
-    /// for it, or keys are so long that ranges of them are not handed on.
+    /// for it. Of long keys that begin alike blocks are, and ranges are not.
     pub(super) fn finish(
         mut self,
         top: &[u8],
@@ -286,7 +295,8 @@ impl Prepopulator {
         let top = ParsedTop::of(top, plan.modules.len(), pages).ok()?;
         let charge =
             top.memory() + smallest.len() + size_of::<Prepared>() + size_of_val(&*plan.modules);
-        if top.is_front_coded() || !self.keep.room.take_essential(charge) {
+        let known = !top.is_front_coded() || self.keep.keeps_all();
+        if !known || !self.keep.room.take_essential(charge) {
             return None;
         }
         let top = top.build();
@@ -318,7 +328,7 @@ impl PrepopulationRoom {
 }
 
 impl Prepared {
-    /// The ranges of the partitions, ascending.
+    /// The ranges of the partitions, ascending; none where keys are long and begin alike.
     pub(crate) fn spans(&self) -> impl Iterator<Item = KeySpan<'_>> {
         spans(&self.top, &self.smallest)
     }

@@ -16,7 +16,7 @@ use crate::budget::{
 };
 use crate::cache::{Block, BlockCache, BlockKey, IoBuf, Owner, Priority};
 use crate::error::{Error, Result};
-use crate::fs::{BlockKind, PAGE, ReadTag};
+use crate::fs::{BlockKind, PAGE, Purpose, ReadTag};
 use crate::value::PartitionStats;
 
 /// A block in memory.
@@ -140,6 +140,16 @@ impl TableBlocks {
             .map(BlockRef::Cached)
     }
 
+    /// A block if the cache has it, to be read for a purpose: what merges read is no sign that
+    /// anybody will read it again.
+    #[inline]
+    pub(super) fn resident_for(&self, page: u32, purpose: Purpose) -> Option<BlockRef> {
+        match purpose {
+            Purpose::Background => self.peek(page).map(BlockRef::Cached),
+            _ => self.resident(page),
+        }
+    }
+
     /// A block if the cache has it; does not count as a use.
     pub(super) fn peek(&self, page: u32) -> Option<Block> {
         self.cache().peek(&self.block_key(page))
@@ -155,7 +165,7 @@ impl TableBlocks {
         tag: ReadTag,
         fill: bool,
     ) -> Result<BlockRef> {
-        if let Some(block) = self.resident(pages.start) {
+        if let Some(block) = self.resident_for(pages.start, tag.purpose) {
             return Ok(block);
         }
         let read = self.read_raw(pages, tag)?;

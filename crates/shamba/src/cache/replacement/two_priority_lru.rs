@@ -31,7 +31,7 @@ impl Ranking for ByRecency {
     fn rank(&self, shard: &Shard, resident: &Resident) -> Rank {
         let rest = shard.accesses.wrapping_sub(resident.used);
         let base = match resident.priority {
-            Priority::Low => 0.0,
+            Priority::Unasked | Priority::Low => 0.0,
             Priority::High => LOW_PRIORITY,
         };
         Rank {

@@ -1,10 +1,10 @@
-//! Whole pages of a store's memory with one owner, as buffers have them. Charged to the budget until
-//! it lets go.
+//! Whole pages of a store's memory with one owner, as buffers have them. Charged to the budget
+//! until it lets go.
 //!
 //! Thread-safe as a boxed slice is.
 #![expect(
     unsafe_code,
-    reason = "the owner of a piece holds its address; the store's safe part knows which pieces are taken"
+    reason = "the owner of pages holds their address; the store knows which are taken"
 )]
 
 use std::fmt;

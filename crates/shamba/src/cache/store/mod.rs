@@ -30,7 +30,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::budget::{Budget, Reclaim, Reservation, Role, Shortage, idle_frames, loose_slots};
+use crate::budget::{
+    Budget, Reclaim, Reservation, Role, Shortage, idle_frames, loose_slots, plenty_of_memory,
+};
 use crate::fs::PAGE;
 pub(crate) use block::Block;
 pub(in crate::cache) use frame_run::FrameRun;
@@ -140,10 +142,24 @@ impl Store {
         let bytes = frames.bytes_of(place, size);
         held.move_to(&mut frames.spare, bytes);
         frames.give_back(place, size, is_block);
+        // While memory is plenty nobody needs free frames: for the system it is more work to take
+        // them back and give them out again than to copy what comes there.
+        let limit = self.budget.limit();
+        if self.budget.used() + plenty_of_memory(limit) > limit {
+            self.trim_frames(&mut frames);
+        }
+    }
+
+    fn trim_frames(&self, frames: &mut Frames) {
         let most = idle_frames(self.budget.limit()) / PAGE as u64;
         while frames.idle > most && frames.discard(None) {
             frames.spare.shrink(PAGE as u64);
         }
+    }
+
+    /// Gives back all free frames but the few that are kept for who comes next.
+    pub(in crate::cache) fn trim(&self) {
+        self.trim_frames(&mut self.frames.lock());
     }
 
     /// Takes back those slots of a piece that so many bytes do not need, and their charge; says how
@@ -184,6 +200,11 @@ impl Store {
 }
 
 impl Store {
+    /// Bytes of free frames.
+    pub(crate) fn idle(&self) -> u64 {
+        self.frames.lock().idle * PAGE as u64
+    }
+
     /// Bytes of free slots.
     pub(crate) fn loose(&self) -> u64 {
         self.frames.lock().loose

@@ -169,6 +169,7 @@ proptest! {
         }
         prop_assert!(runs.iter().all(|(run, mark)| **run == *vec![*mark; run.len()]));
         drop((blocks, runs));
+        store.trim();
         let most = idle_frames(limit) / PAGE as u64;
         prop_assert!(store.frames.lock().idle <= most);
         while store.reclaim(u64::MAX) > 0 {}

@@ -203,7 +203,7 @@ impl Flusher {
 
     /// What is known of those below a memtable.
     fn heirs_of_flush(&self, version: &Version, memtable: &Arc<Memtable>) -> Result<Option<Heirs>> {
-        if !self.shared.options().inherit_statistics || version.is_empty() {
+        if !self.shared.options().inherit_statistics {
             return Ok(None);
         }
         let mut entries = memtable.iter();
@@ -311,7 +311,7 @@ impl Flusher {
         drop(tree);
         let cache = self.shared.options().memory.cache();
         for (written, files) in live.iter_mut().zip(files) {
-            prepopulate(cache, &mut written.tables, &files);
+            prepopulate(cache, self.files.tables(), &mut written.tables, &files);
         }
         let holes = live.iter().map(|of| of.tables.holes()).sum();
         drop(live);

@@ -3,7 +3,8 @@
 //!
 //! Protocol of a flush or compaction: [`Heirs::of`] before it writes, its [`Heirs::keep`] in
 //! the build options, [`Heirs::slots`] for the files of the edit, [`prepopulate`] once it is
-//! installed. Where nobody reads nothing is handed on, and writing costs what it did.
+//! installed. Where nobody reads nothing is handed on, and writing costs what it did, unless memory
+//! is plenty: then all blocks are kept, and the tables stay open.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::budget::{Reservation, Role, prepopulation};
 use crate::cache::{BlockCache, MemoryBudget};
 use crate::compaction::Inheritance;
 use crate::compaction::job::NewTable;
-use crate::table::{Prepared, Prepopulation, TableSlot};
+use crate::table::{Prepared, Prepopulation, TableCache, TableSlot};
 use crate::version::FileMeta;
 
 /// Those from whom new tables inherit.
@@ -24,13 +25,14 @@ pub(super) struct Heirs {
 
 impl Heirs {
     /// Prepares to hand on what is known of those from whom new tables will inherit; `None` where
-    /// nobody reads.
+    /// nobody reads and memory is not plenty.
     pub(super) fn of(inheritance: Inheritance, memory: &MemoryBudget) -> Option<Heirs> {
-        if inheritance.is_cold() {
+        let cache = memory.cache();
+        let is_active = cache.policy().is_active();
+        if inheritance.is_cold() && !(is_active && cache.has_room()) {
             return None;
         }
-        let cache = memory.cache();
-        let most = if cache.policy().is_active() {
+        let most = if is_active {
             prepopulation(memory.budget().working_limit())
         } else {
             // What is used is kept; what will be used has no say.
@@ -71,11 +73,22 @@ impl Heirs {
     }
 }
 
-/// Offers to the cache what was kept of tables that are installed now as these files.
-pub(super) fn prepopulate(cache: &BlockCache, tables: &mut [NewTable], files: &[FileMeta]) {
+/// Offers to the cache what was kept of tables that are installed now as these files. While memory
+/// is plenty the tables are opened: their first lookups are not to read for that either.
+pub(super) fn prepopulate(
+    cache: &BlockCache,
+    opened: &TableCache,
+    tables: &mut [NewTable],
+    files: &[FileMeta],
+) {
     for (table, file) in tables.iter_mut().zip(files) {
-        if let Some(prepared) = &mut table.prepared {
-            prepared.prepopulate(cache, file.slot());
+        let Some(prepared) = &mut table.prepared else {
+            continue;
+        };
+        prepared.prepopulate(cache, file.slot());
+        if cache.policy().is_active() && cache.has_room() {
+            // What fails here fails for who reads it.
+            opened.get(file).map_err(|error| log::warn!("{error}")).ok();
         }
     }
 }

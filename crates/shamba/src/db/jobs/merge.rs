@@ -164,7 +164,8 @@ impl Merger {
             // What is in memory of the inputs makes room for what takes its place.
             let gone = task.files().map(|file| file.slot().cache_id());
             self.files.tables().forget_all(&gone.collect());
-            prepopulate(self.shared.options().memory.cache(), &mut tables, &files);
+            let cache = self.shared.options().memory.cache();
+            prepopulate(cache, self.files.tables(), &mut tables, &files);
         }
         self.shared.metrics().add_all(&[
             (Counter::compactions, 1),

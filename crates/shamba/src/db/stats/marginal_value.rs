@@ -114,6 +114,8 @@ mod tests {
             let db = Options::new()
                 .fs(Arc::new(MemFs::new()))
                 .memory(MemoryBudget::bytes(64 << 20))
+                // Else all is in memory from the start.
+                .inherit_statistics(false)
                 .keyspace(keyspace)
                 .open("/db")
                 .unwrap();

@@ -78,7 +78,8 @@ impl TableIter {
         let tag = label(BlockKind::Data, self.options.purpose);
         let ahead = self.options.readahead_pages > 1;
         if ahead || !self.options.fill_cache {
-            if let Some(block) = self.table.blocks.resident(start) {
+            let purpose = self.options.purpose;
+            if let Some(block) = self.table.blocks.resident_for(start, purpose) {
                 return Ok(self.hold(block, start));
             }
             if self.load_own(&pages)? {
