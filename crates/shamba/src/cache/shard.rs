@@ -332,8 +332,9 @@ impl Shard {
         if self.accesses.is_multiple_of(REPORT) {
             policy.advance(u64::from(REPORT));
             (self.page_frequency).advance(self.accesses, policy, &policy.pages);
-            let resident = self.bytes();
-            self.entries.advance(self.accesses, policy, resident);
+            if self.entries.advance(self.accesses, policy) {
+                self.entries.fold_counters(self.bytes());
+            }
             // While memory is plenty nobody counts.
             if policy.ticks() != self.faded && policy.under_pressure() {
                 self.fade(policy);

@@ -393,7 +393,7 @@ impl HotEntries {
 
     /// Gives the counters back that are too many for the entries that are left, and so many bytes
     /// of the shard.
-    fn fold_counters(&mut self, resident: u64) {
+    pub(in crate::cache) fn fold_counters(&mut self, resident: u64) {
         let most = 2 * self.suitable_counters(resident);
         while self.frequency.len() > most && self.frequency.fold() {
             if let Some(held) = &mut self.held {
@@ -402,15 +402,13 @@ impl HotEntries {
         }
     }
 
-    /// The shard had so many accesses so far.
-    pub(in crate::cache) fn advance(&mut self, accesses: u32, policy: &PolicyState, resident: u64) {
+    /// The shard had so many accesses so far; says whether a half-life is over.
+    pub(in crate::cache) fn advance(&mut self, accesses: u32, policy: &PolicyState) -> bool {
         let ended = self.frequency.advance(accesses, policy, &policy.keys);
-        if ended > 0 {
-            self.fold_counters(resident);
-        }
         for _ in 0..ended.min(HALVED_AT_ONCE) {
             self.end_half_life(policy);
         }
+        ended > 0
     }
 
     #[cold]
