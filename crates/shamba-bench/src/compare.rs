@@ -441,6 +441,6 @@ pub(crate) mod tests {
         assert!(text.ends_with("\nkilled under pressure,1,0,,1,,2,,0,0\n"));
         assert_eq!(table.rows.len(), phases().len() + 1);
         assert_eq!(compared.repetitions().rows.len(), 3);
-        assert_eq!(dots(&table).rows[7], "ycsb-a, 1 thread");
+        assert_eq!(dots(&table).rows[8], "ycsb-a, 1 thread");
     }
 }

@@ -222,7 +222,9 @@ impl BlockCache {
     /// Whether so much memory is free that what is written stays there though nobody asked for it.
     pub(crate) fn has_room(&self) -> bool {
         let shortage = self.shortage(room_for_what_is_written(self.budget.limit()));
-        shortage == 0 || shortage <= self.store.idle()
+        // Free frames are a part of what is spare.
+        shortage == 0
+            || shortage <= self.budget.used_by(Role::Spare) && shortage <= self.store.idle()
     }
 
     /// Drops every block of a file, when it is deleted. Takes time in the number of all residents.

@@ -85,6 +85,12 @@ impl PrepopulationRoom {
     fn give_back(&self, bytes: usize) {
         self.held.lock().shrink(bytes as u64);
     }
+
+    /// Whether all flushes and merges together hold less than one of them may.
+    fn leaves_room_for_others(&self) -> bool {
+        let held = self.held.lock();
+        held.budget().used_by(Role::Compaction) < self.most
+    }
 }
 
 impl Prepopulation {
@@ -262,7 +268,7 @@ impl Prepopulator {
         let hot = self.now.as_ref().filter(|_| self.active);
         let hot = hot.is_some_and(|stats| stats.would_keep(0, kind, bytes.len()));
         let room = &self.keep.room;
-        if (hot || self.keep.keeps_all()) && room.take(charge) {
+        if (hot || self.keep.keeps_all() && room.leaves_room_for_others()) && room.take(charge) {
             self.charge += charge;
             self.blocks.push(KeptBlock {
                 page,

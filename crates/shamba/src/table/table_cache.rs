@@ -333,12 +333,21 @@ impl TableCache {
         false
     }
 
-    /// Drops from the block cache what it holds of a file that is deleted, by its name there. The
-    /// file's slot is gone.
-    pub(crate) fn forget(&self, cache_id: u64) {
-        if cache_id != 0 {
-            self.home.cache.remove_file(cache_id);
+    /// Drops from the block cache what it holds of files that are deleted, by their names there; 0
+    /// is none. The files' slots are gone.
+    pub(crate) fn forget(&self, cache_ids: &HashSet<u64>) {
+        if cache_ids.iter().any(|id| *id != 0) {
+            self.forget_all(cache_ids);
             self.open.lock().retain(|weak| weak.strong_count() > 0);
+        }
+    }
+
+    /// Opens a new table before anybody asks for it, if what is known of it stays and no other has
+    /// to be closed for it. What fails here fails for who reads it.
+    pub(crate) fn open_early(&self, file: &impl TableFile) {
+        let open = self.open.lock().len();
+        if file.slot().partition_stats().is_some() && !self.over(open + 1) {
+            self.get(file).map_err(|error| log::warn!("{error}")).ok();
         }
     }
 

@@ -1066,7 +1066,7 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
         (20, 40),
         "blocks outlive the closing of their table"
     );
-    cache.forget(files[19].slot.cache_id());
+    cache.forget(&[files[19].slot.cache_id()].into());
     assert_eq!(env.cache.stats().kind(BlockKind::Data).blocks, 19);
     let missing = Expected {
         number: 99,
@@ -1077,7 +1077,7 @@ fn tables_open_on_demand_and_close_when_there_are_too_many() {
     let counters = Folder::new(4 << 20).budget.used_by(Role::Tables);
     drop(files);
     assert_eq!(cache.open_count(), 0);
-    cache.forget(0);
+    cache.forget(&[0].into());
     assert!(env.budget.used_by(Role::Tables) >= counters);
 }
 

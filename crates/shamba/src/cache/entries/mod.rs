@@ -34,7 +34,7 @@ use hot::{NewEntry, beside_group};
 use slab::LARGEST_GROUP;
 pub(super) use slab::{SlotAt, SlotSize};
 
-/// An entry goes into the cache for so many others, or parts of blocks, at most. A page has fewer
+/// An entry goes into the cache for so many others, or parts of blocks, at most. A group has fewer
 /// slots of most sizes, and more than one comes free seldom.
 const MOST_EVICTIONS: u32 = 64;
 

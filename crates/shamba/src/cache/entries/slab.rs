@@ -63,8 +63,8 @@ impl SlotSize {
     /// The bytes that a group must have, had best have, and may have.
     pub(super) fn group_bytes(self) -> GroupBytes {
         let each = self.bytes();
-        let best = (GROUP / each).max((LARGEST_GROUP / each).min(3));
         let most = (LARGEST_GROUP / each).min(MOST_IN_GROUP);
+        let best = (GROUP / each).max(3).min(most);
         let least = (GROUP / each).clamp(1, LEAST_IN_GROUP);
         let [least, best, most] = [least, best, most].map(|slots| slots * each);
         GroupBytes { least, best, most }
@@ -366,6 +366,14 @@ mod tests {
             );
         }
         assert_eq!(SlotSize::of(PAGE / 3 + 1), None);
+        for size in (0..SLOTS.len()).map(|size| SlotSize(size as u8)) {
+            let GroupBytes { least, best, most } = size.group_bytes();
+            assert!(
+                size.bytes() <= least && least <= best && best <= most,
+                "{size:?}"
+            );
+            assert!(most <= LARGEST_GROUP && size.in_group(most) * size.bytes() == most);
+        }
         // A key and a value of 32 bytes each waste nothing.
         assert_eq!(SlotSize::of(76).unwrap().bytes(), 76);
     }

@@ -22,7 +22,7 @@ pub(in crate::cache) enum Evicted {
     Held,
 }
 
-/// How many entries of a size are compared for each that goes with others, until a frame is free.
+/// How many entries of a size are compared for each that goes with others, until a group is free.
 const ENTRIES_COMPARED: usize = 4;
 
 /// What had best go.
@@ -75,8 +75,8 @@ impl Shard {
         victim.map_or(f32::INFINITY, |victim| victim.rank())
     }
 
-    /// Evicts what ranks lowest in a sample, a part of a block or a page's worth of entries, unless
-    /// it ranks higher than `most`.
+    /// Evicts what ranks lowest in a sample, a part of a block or a group of entries, unless it
+    /// ranks higher than `most`.
     pub(in crate::cache) fn make_room(
         &mut self,
         by: &dyn Ranking,
@@ -137,7 +137,7 @@ impl Shard {
         }
     }
 
-    /// Evicts an entry and others of its size that rank no higher than `most`, until a frame is
+    /// Evicts an entry and others of its size that rank no higher than `most`, until a group is
     /// free.
     fn evict_group(
         &mut self,
@@ -228,9 +228,9 @@ impl Shard {
     /// frames; false when none was moved.
     pub(in crate::cache) fn repack(&mut self) -> bool {
         let mut moved = false;
-        for _ in 0..REPACKED.min(self.residents.len()) {
-            let at = self.draw() as usize % self.residents.len();
-            let entry = self.residents.get_mut(at);
+        for _ in 0..REPACKED {
+            let at = (self.draw() as usize).checked_rem(self.residents.len());
+            let entry = at.and_then(|at| self.residents.get_mut(at));
             if let Some(entry) =
                 entry.filter(|entry| is_free(&entry.block, entry.partitions.as_deref()))
             {

@@ -86,8 +86,8 @@ const MOST_OWNERS: u32 = u32::MAX / 2;
 /// block.
 pub(crate) struct Block(NonNull<BlockHeader>);
 
-// SAFETY: all that is shared is the count, which is atomic, and bytes that nobody writes; the last
-// owner takes the rest.
+// SAFETY: all that is shared is the count, which is atomic, and bytes that nobody writes but an
+// only owner; the last owner takes the rest.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
@@ -300,7 +300,8 @@ impl Deref for Block {
     fn deref(&self) -> &[u8] {
         let header = self.header();
         // SAFETY: so many bytes were written when the block was made, so far away in the same
-        // mapping, and nobody writes them again before the last owner lets go.
+        // mapping, and nobody writes them again but an only owner, which borrows the block
+        // mutably for it (`get_mut`, `shorten`).
         unsafe {
             let bytes = self.0.add(usize::from(header.away)).cast::<u8>();
             std::slice::from_raw_parts(bytes.as_ptr(), header.len as usize)

@@ -4,7 +4,8 @@
 //! Memory comes in chunks of frames of a page ([`chunk`]). A block of about a page has a frame, a
 //! longer one a run of frames; of shorter ones several of a size share a span of frames, cut into
 //! slots. Whoever takes a piece is charged for the whole of it. What is resident beside is charged
-//! as [`Role::Spare`]: frames that were given back, of which a few are kept for who comes next,
+//! as [`Role::Spare`]: frames that were given back, of which a few are kept for who comes next, or
+//! all while memory is plenty,
 //! free slots of spans, and headers. Only with a charge for it does a frame become resident, and
 //! what is free goes back to the system when others need memory ([`Reclaim`]).
 //!
@@ -40,6 +41,9 @@ use frames::{Frames, Location, SpanPiece};
 pub(in crate::cache) use layout::HEADER;
 use size::Size;
 pub(in crate::cache) use size::memory_of;
+
+/// Free frames given back to the system at once, with the lock held: an upper bound of its time.
+const TRIMMED_AT_ONCE: usize = 32;
 
 /// The memory that so many pages of buffers take with the chunks they lie in.
 #[cfg(test)]
@@ -120,15 +124,14 @@ impl Store {
         let room = frames.span(span).map_or(0, |span| span.bytes() as usize) - HEADER;
         let extra = extra(room.min(*lens.end()));
         let mut held = self.budget.open_account(role);
-        while extra > held.bytes() && frames.idle > 0 && frames.discard(None) {
+        if held.try_grow_now(extra).is_err() {
+            // A free frame has as much, and more.
+            if frames.idle == 0 || !frames.discard(None) {
+                return Err(Shortage(extra));
+            }
             frames.spare.move_to(&mut held, PAGE as u64);
+            held.shrink((PAGE as u64).saturating_sub(extra));
         }
-        let more = extra.saturating_sub(held.bytes());
-        if more > 0 && held.try_grow_now(more).is_err() {
-            return Err(Shortage(extra));
-        }
-        let over = held.bytes().saturating_sub(extra);
-        held.shrink(over);
         let piece = frames.take_slots(span, 1).ok_or(Shortage(extra))?;
         let bytes = frames.bytes_of(piece.place, Size::FrameRun(0));
         frames.spare.move_to(&mut held, bytes);
@@ -150,16 +153,22 @@ impl Store {
         }
     }
 
-    fn trim_frames(&self, frames: &mut Frames) {
+    /// Gives some free frames back, if there are more than are kept for who comes next; says
+    /// whether there still are.
+    fn trim_frames(&self, frames: &mut Frames) -> bool {
         let most = idle_frames(self.budget.limit()) / PAGE as u64;
-        while frames.idle > most && frames.discard(None) {
+        for _ in 0..TRIMMED_AT_ONCE {
+            if frames.idle <= most || !frames.discard(None) {
+                return false;
+            }
             frames.spare.shrink(PAGE as u64);
         }
+        frames.idle > most
     }
 
     /// Gives back all free frames but the few that are kept for who comes next.
     pub(in crate::cache) fn trim(&self) {
-        self.trim_frames(&mut self.frames.lock());
+        while self.trim_frames(&mut self.frames.lock()) {}
     }
 
     /// Takes back those slots of a piece that so many bytes do not need, and their charge; says how

@@ -311,8 +311,10 @@ impl Files {
 
     /// Removes the files of tables that no version holds any more.
     pub(super) fn remove_obsolete(&self) {
-        for (number, cache_id) in self.obsolete.take() {
-            self.tables.forget(cache_id);
+        let gone = self.obsolete.take();
+        self.tables
+            .forget(&gone.iter().map(|(_, id)| *id).collect());
+        for (number, _) in gone {
             let path = table_path(self.shared.dir(), number);
             self.shared.remove_quietly(&path);
         }

@@ -87,8 +87,7 @@ pub(super) fn prepopulate(
         };
         prepared.prepopulate(cache, file.slot());
         if cache.policy().is_active() && cache.has_room() {
-            // What fails here fails for who reads it.
-            opened.get(file).map_err(|error| log::warn!("{error}")).ok();
+            opened.open_early(file);
         }
     }
 }

@@ -57,7 +57,8 @@ impl BlockRead {
         trace.index.pages += u32::from(self.with_index);
     }
 
-    /// Counts that the cache did not keep what of index or filter was read.
+    /// Counts that the cache did not keep what of index or filter was read: all of it, since the
+    /// block that was needed is what takes the next lookup to storage again.
     pub(super) fn count_turned_away(&self, trace: &mut Trace) {
         if self.kind != BlockKind::Data {
             trace.turned_away += self.around.len() as u32;
