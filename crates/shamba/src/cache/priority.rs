@@ -3,7 +3,8 @@
 
 use crate::fs::BlockKind;
 
-/// How long a block stays under [`Eviction::TwoPriorityLru`](super::Eviction::TwoPriorityLru).
+/// How long a block stays under [`Eviction::TwoPriorityLru`](super::Eviction::TwoPriorityLru), or
+/// that it has yet to be asked for, which is never so there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Priority {
     /// Data that came in when it was written and that nobody has asked for yet: until then it is

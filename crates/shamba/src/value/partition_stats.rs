@@ -193,7 +193,7 @@ impl PartitionStats {
     }
 
     /// A partition, its counts faded to the present tick.
-    #[inline]
+    #[inline(always)]
     fn aged(&self, partition: u32) -> Option<&Cell> {
         let cell = self.cells.get(partition as usize)?;
         let now = self.policy.ticks() as u16;

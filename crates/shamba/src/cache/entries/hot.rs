@@ -311,7 +311,7 @@ impl HotEntries {
             (Some(new), Some(slot)) if new.len() <= slot.len() => new.write(used, slot),
             _ => {
                 self.remove(at, hash);
-                self.drop_groups(at.size(), policy);
+                self.drop_empty_group(at.size(), policy);
             }
         }
     }
@@ -335,11 +335,15 @@ impl HotEntries {
         }
     }
 
-    /// Gives the groups of a size back that have nothing; gives the memory they took.
-    pub(in crate::cache) fn drop_groups(&mut self, size: SlotSize, policy: &PolicyState) -> u64 {
-        let (dropped, bytes) = self.slab.drop_groups(size);
-        policy.count_blocks(-BLOCKS_OF_GROUP * dropped as i64);
-        bytes
+    /// Gives the last group of a size back if it has nothing; gives the memory it took.
+    pub(in crate::cache) fn drop_empty_group(
+        &mut self,
+        size: SlotSize,
+        policy: &PolicyState,
+    ) -> Option<u64> {
+        let bytes = self.slab.drop_empty_group(size)?;
+        policy.count_blocks(-BLOCKS_OF_GROUP);
+        Some(bytes)
     }
 
     /// Moves a group of slots to where fewer free slots lie beside it; says whether it did.
@@ -360,7 +364,7 @@ impl HotEntries {
                     && gone(entry.space)
                 {
                     self.remove(at, entry.hash());
-                    self.drop_groups(at.size(), policy);
+                    self.drop_empty_group(at.size(), policy);
                 }
             }
         }

@@ -235,8 +235,11 @@ impl Slab {
             self.get_mut(at)?.copy_from_slice(moved);
         }
         let slots = self.sizes.get_mut(usize::from(size.0))?;
-        // A last group that is empty goes before one of the others has a gap.
-        slots.groups.truncate(last.group() + 1);
+        debug_assert_eq!(
+            last.group() + 1,
+            slots.groups.len(),
+            "an empty group goes before another slot is given back"
+        );
         slots.in_last = last.slot() as u8;
         slots.taken -= 1;
         self.taken -= 1;
@@ -255,24 +258,16 @@ impl Slab {
         false
     }
 
-    /// Drops the groups of a size that have nothing; gives how many there were, and the memory that
-    /// they took.
-    pub(super) fn drop_groups(&mut self, size: SlotSize) -> (usize, u64) {
-        let Some(slots) = self.sizes.get_mut(usize::from(size.0)) else {
-            return (0, 0);
-        };
-        if slots.in_last > 0 {
-            return (0, 0);
-        }
-        let Some(group) = slots.groups.pop() else {
-            return (0, 0);
-        };
+    /// Drops the last group of a size if it has nothing; gives the memory it took.
+    pub(super) fn drop_empty_group(&mut self, size: SlotSize) -> Option<u64> {
+        let slots = self.sizes.get_mut(usize::from(size.0))?;
+        let group = slots.groups.pop_if(|_| slots.in_last == 0)?;
         let last = slots.groups.last();
         slots.in_last = last.map_or(0, |last| size.in_group(last.len()) as u8);
         if slots.groups.len() < slots.groups.capacity() / 4 {
             slots.groups.shrink_to_fit();
         }
-        (1, group.charge())
+        Some(group.charge())
     }
 
     /// Shows all slots that are taken, to change them.
@@ -419,9 +414,9 @@ mod tests {
                 place.unwrap().1 = at;
             }
             let before = slab.groups();
-            let (dropped, bytes) = slab.drop_groups(at.size());
-            assert_eq!(slab.groups(), before - dropped);
-            assert_eq!(dropped > 0, bytes > 0);
+            let dropped = slab.drop_empty_group(at.size());
+            assert_eq!(slab.groups(), before - usize::from(dropped.is_some()));
+            assert_ne!(dropped, Some(0));
             slab.repack(seed % (slab.groups() + 1));
             for (value, at) in &places {
                 assert_eq!(slab.get(*at).unwrap()[..4], value.to_le_bytes());

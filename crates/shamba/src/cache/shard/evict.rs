@@ -102,7 +102,7 @@ impl Shard {
             Ok(Victim::Block(at, rank)) => self.evict_part(at, rank, policy),
             Ok(Victim::Entry(at, _)) => {
                 self.evict_entry(at);
-                self.entries.drop_groups(at.size(), policy);
+                self.entries.drop_empty_group(at.size(), policy);
                 Evicted::Freed(at.size().bytes() as u64)
             }
             Err(none) => none,
@@ -149,8 +149,7 @@ impl Shard {
         let size = at.size();
         loop {
             self.evict_entry(at);
-            let freed = self.entries.drop_groups(size, policy);
-            if freed > 0 {
+            if let Some(freed) = self.entries.drop_empty_group(size, policy) {
                 return Evicted::Freed(freed);
             }
             match self.choose_entry(by, Some(size), ENTRIES_COMPARED) {

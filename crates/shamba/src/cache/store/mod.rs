@@ -5,9 +5,9 @@
 //! longer one a run of frames; of shorter ones several of a size share a span of frames, cut into
 //! slots. Whoever takes a piece is charged for the whole of it. What is resident beside is charged
 //! as [`Role::Spare`]: frames that were given back, of which a few are kept for who comes next, or
-//! all while memory is plenty,
-//! free slots of spans, and headers. Only with a charge for it does a frame become resident, and
-//! what is free goes back to the system when others need memory ([`Reclaim`]).
+//! all while memory is plenty, free slots of spans, and headers. Only with a charge for it does a
+//! frame become resident, and what is free goes back to the system when others need memory
+//! ([`Reclaim`]).
 //!
 //! Slots come in small steps, since blocks of a tree have few sizes: an index, or some columns of a
 //! filter, each of which has a slot, so that one may go without the others. When the mix of sizes
