@@ -3,6 +3,7 @@
 pub mod cpu;
 pub(crate) mod full_tree;
 pub mod indexes;
+pub mod reopen;
 
 use crate::engine::{self, Engine, EngineConfig};
 use crate::reproduce::Lab;
