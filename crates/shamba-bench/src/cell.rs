@@ -4,7 +4,7 @@
 //! must not disturb the next: the experiments run every cell by starting this program again with
 //! the hidden command `cell`, the name of a measurement and the request as JSON on standard
 //! input, the result as JSON on standard output.
-use crate::experiments::{cpu, reopen};
+use crate::experiments::{cpu, reopen, writes};
 use crate::reproduce::ours::{hot_spot, keyspaces, multi_get, small_budgets};
 use crate::reproduce::{hash_sharing, trial};
 use crate::{Error, Result, compare, oracle, store, trace};
@@ -37,7 +37,7 @@ type Answer = fn(serde_json::Value) -> Result<Vec<u8>>;
 type Known = (fn() -> &'static str, Answer);
 
 /// What the hidden command can be asked for.
-const KNOWN: [Known; 13] = [
+const KNOWN: [Known; 14] = [
     known::<compare::Cell>(),
     known::<compare::Pressed>(),
     known::<store::Load>(),
@@ -48,6 +48,7 @@ const KNOWN: [Known; 13] = [
     known::<multi_get::Cell>(),
     known::<cpu::Cell>(),
     known::<reopen::Cell>(),
+    known::<writes::Cell>(),
     known::<hash_sharing::Cell>(),
     known::<trial::Cell>(),
     known::<trace::Cell>(),

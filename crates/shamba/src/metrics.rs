@@ -116,6 +116,14 @@ counters! {
     write_stall_micros,
     /// Iterators opened.
     iterators,
+    /// Blocks that are in memory again since they were before the database was closed.
+    reloaded_blocks,
+    /// Entries that are in memory again for the same reason; their keys were looked up.
+    reloaded_entries,
+    /// Pages read for these blocks, in the background.
+    reload_pages,
+    /// Times that all that was to come back into memory did: once after opening.
+    reloads,
 }
 
 #[derive(Debug)]

@@ -399,8 +399,10 @@ impl Options {
     /// Whether flushes and compactions hand on to new tables what is known of those they come from
     /// or lie above: how often each key range is looked up, and, under [`Eviction::ExpectedReads`],
     /// those of their blocks that are then worth their room in memory: while memory is plenty all
-    /// of them, and the tables stay open. Default true. Without it a new table starts unknown, and
-    /// its blocks are read when first needed. Turn it off only to measure its effect.
+    /// of them, and the tables stay open. Also whether a database that is opened again knows how
+    /// hot its tables were, and background threads bring back what memory held when it was closed
+    /// ([`Counters::reloads`](crate::Counters::reloads)). Default true. Without it a table starts
+    /// unknown, and its blocks are read when first needed. Turn it off only to measure its effect.
     #[must_use]
     pub fn inherit_statistics(mut self, yes: bool) -> Self {
         self.inherit_statistics = yes;

@@ -3,9 +3,10 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use common::{Rng, scattered_key as key};
-use shamba::fs::{MemFs, MeteredFs};
+use shamba::fs::{Fs, MemFs, MeteredFs};
 use shamba::{Db, KeyspaceOptions, MemoryBudget, Options};
 
 const DIR: &str = "/db";
@@ -78,5 +79,145 @@ fn what_does_not_fit_is_within_the_budget_and_nothing_is_kept_where_that_is_swit
         );
         assert!(reads(&db, &fs, "") > 0);
         assert_eq!(db.stats().memory.budget.overdraft, 0);
+    }
+}
+
+/// Options for a reopened database, with a thread that reads back.
+fn reopening(fs: &MeteredFs, memory: u64) -> Options {
+    Options::new()
+        .fs(Arc::new(fs.clone()))
+        .memory(MemoryBudget::bytes(memory))
+        .background_threads(1)
+        .keyspace(keyspace())
+}
+
+/// Waits until what memory held before is back.
+fn wait_for_reload(db: &Db) {
+    let begun = Instant::now();
+    while db.stats().counters.reloads == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(120), "it goes on");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn what_was_asked_for_is_in_memory_again_after_opening() {
+    for inherit in [true, false] {
+        let fs = MeteredFs::new(Arc::new(MemFs::new()));
+        let options = |options: Options| options.inherit_statistics(inherit);
+        let db = filled(&fs, options, 64 << 20, "");
+        reads(&db, &fs, "");
+        db.close().unwrap();
+        let db = options(reopening(&fs, 64 << 20)).open(DIR).unwrap();
+        if !inherit {
+            assert!(reads(&db, &fs, "") > 0);
+            assert_eq!(db.stats().counters.reloads, 0);
+            continue;
+        }
+        wait_for_reload(&db);
+        let counters = db.stats().counters;
+        assert!(counters.reloaded_blocks > 800, "{counters:?}");
+        // Filters and index of a partition lie beside one another, and so does data that is hot.
+        let read = fs.counts().all_reads().reads;
+        assert!(counters.reload_pages >= counters.reloaded_blocks);
+        // What was asked for long ago only may be left out.
+        let again = reads(&db, &fs, "");
+        assert!(again < 10, "{again} reads after {read}");
+        assert_eq!(db.stats().memory.budget.overdraft, 0);
+    }
+}
+
+/// Lookups of which most are of a few keys, scattered over all; every second key does not exist.
+/// Gives the storage reads of each.
+fn skewed(db: &Db, fs: &MeteredFs, rng: &mut Rng, lookups: u64) -> f64 {
+    let before = fs.counts();
+    for _ in 0..lookups {
+        let bits = rng.below(16);
+        let number = rng.below(KEYS >> bits.min(15)) * 7_919 % KEYS;
+        let found = db.get(key(2 * number)).unwrap();
+        assert!(found.is_some());
+        assert!(db.get(key(2 * number + 1)).unwrap().is_none());
+    }
+    (fs.counts() - before).all_reads().reads as f64 / (2 * lookups) as f64
+}
+
+#[test]
+fn under_little_memory_it_is_soon_as_good_as_before() {
+    const MEMORY: u64 = 3 << 19;
+    let after_reopening = |kept: &[&str]| {
+        let mem = Arc::new(MemFs::new());
+        let fs = MeteredFs::new(mem.clone());
+        drop(filled(&fs, |options| options, MEMORY, ""));
+        let mut rng = Rng::new(5);
+        let db = reopening(&fs, MEMORY).open(DIR).unwrap();
+        skewed(&db, &fs, &mut rng, 150_000);
+        let steady = skewed(&db, &fs, &mut rng, 20_000);
+        assert!(db.stats().memory.cache.entries().blocks > 0);
+        db.close().unwrap();
+        for name in ["HINTS", "WARM"] {
+            if !kept.contains(&name) {
+                mem.remove(format!("{DIR}/{name}").as_ref()).unwrap();
+            }
+        }
+        let db = reopening(&fs, MEMORY).open(DIR).unwrap();
+        if kept.contains(&"WARM") {
+            wait_for_reload(&db);
+            let counters = db.stats().counters;
+            assert!(counters.reloaded_entries > 0, "{counters:?}");
+        }
+        let first = skewed(&db, &fs, &mut rng, 2_500);
+        assert_eq!(db.stats().memory.budget.overdraft, 0);
+        (steady, first)
+    };
+    let (steady, warm) = after_reopening(&["HINTS", "WARM"]);
+    let (_, visits_only) = after_reopening(&["HINTS"]);
+    println!("steady {steady}, warm {warm}, cold {visits_only}");
+    assert!(warm < 1.15 * steady, "{warm} after {steady}");
+    assert!(visits_only > 1.2 * warm, "{visits_only} after {steady}");
+}
+
+#[test]
+fn whatever_it_says_answers_stay_the_same() {
+    let mem = Arc::new(MemFs::new());
+    let fs = MeteredFs::new(mem.clone());
+    drop(filled(&fs, |options| options, 2 << 20, ""));
+    let mut rng = Rng::new(7);
+    let db = reopening(&fs, 2 << 20).open(DIR).unwrap();
+    skewed(&db, &fs, &mut rng, 50_000);
+    db.close().unwrap();
+    let sound = mem.read_file("/db/WARM").unwrap();
+    assert!(sound.len() > 1000);
+    for case in 0..40 {
+        let mut bytes = sound.clone();
+        match case {
+            0 => bytes.clear(),
+            1 => bytes.truncate(20),
+            _ => {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] ^= 1 << rng.below(8);
+                if case % 2 == 0 {
+                    bytes.truncate(at + 1);
+                }
+            }
+        }
+        mem.write_file("/db/WARM", &bytes).unwrap();
+        let db = reopening(&fs, 2 << 20).open(DIR).unwrap();
+        // What was deleted and written since is not what memory held.
+        let (gone, new) = (rng.below(KEYS), rng.below(KEYS));
+        db.delete(key(2 * gone)).unwrap();
+        db.put(key(2 * new + 1), b"new").unwrap();
+        if case % 3 == 0 {
+            db.flush().unwrap();
+        }
+        for _ in 0..3 {
+            assert!(db.get(key(2 * gone)).unwrap().is_none(), "case {case}");
+            let found = db.get(key(2 * new + 1)).unwrap();
+            assert_eq!(found.as_deref(), Some(&b"new"[..]), "case {case}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        db.put(key(2 * gone), [gone as u8; 40]).unwrap();
+        db.delete(key(2 * new + 1)).unwrap();
+        skewed(&db, &fs, &mut rng, 200);
+        db.close().unwrap();
     }
 }

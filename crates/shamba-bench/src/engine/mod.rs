@@ -275,10 +275,13 @@ pub fn open(specification: &str, config: &EngineConfig) -> Result<Box<dyn Engine
 /// Removes what an engine keeps in its folder of past use; it learns anew. Only this repository's
 /// engine keeps anything.
 pub fn forget(dir: &Path) -> Result<()> {
-    match std::fs::remove_file(dir.join("HINTS")) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
+    for name in ["HINTS", "WARM"] {
+        match std::fs::remove_file(dir.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// A directory name for what the engine `specification` puts on disk: specifications that differ

@@ -4,6 +4,7 @@ pub mod cpu;
 pub(crate) mod full_tree;
 pub mod indexes;
 pub mod reopen;
+pub mod writes;
 
 use crate::engine::{self, Engine, EngineConfig};
 use crate::reproduce::Lab;

@@ -59,6 +59,8 @@ pub fn forge(rng: &mut Rng, path: &Path, bytes: &mut Vec<u8>) -> Option<()> {
         current(rng, bytes)
     } else if name == "HINTS" {
         hints(rng, bytes)
+    } else if name == "WARM" {
+        warm(rng, bytes)
     } else if name.ends_with(".wal") || name.starts_with("MA") {
         log(rng, bytes)
     } else {
@@ -148,6 +150,23 @@ fn current(rng: &mut Rng, bytes: &mut Vec<u8>) -> Option<()> {
     let right = format!(" {:08x}\n", sum(0, &line));
     line.extend(right.into_bytes());
     *bytes = line;
+    Some(())
+}
+
+/// One frame of those behind the magic.
+fn warm(rng: &mut Rng, bytes: &mut [u8]) -> Option<()> {
+    let mut frames = Vec::new();
+    let mut at = 8;
+    while let Some(len) = bytes.get(at..at + 4) {
+        let len = u32::from_le_bytes(len.try_into().ok()?) as usize;
+        frames.push(at..at + 8 + len);
+        at += 8 + len;
+    }
+    let frame = frames.get(rng.below(frames.len().max(1) as u64) as usize)?;
+    let frame = bytes.get_mut(frame.clone())?;
+    let (head, body) = frame.split_at_mut(8);
+    change(rng, body);
+    head[4..].copy_from_slice(&sum(0, body).to_le_bytes());
     Some(())
 }
 

@@ -414,6 +414,13 @@ pub(crate) fn read_at_once(limit: u64) -> u64 {
     limit / 64
 }
 
+/// Bytes that are held at once to bring back into memory what was there before a restart: each of
+/// the list that is read, the buffers, and the lookups of keys. What gives way for them would not
+/// come back.
+pub(crate) fn reload_at_once(limit: u64) -> u64 {
+    (limit / 128).min(1 << 20)
+}
+
 /// Bytes of a buffer for blocks that a table being written keeps for the next block.
 pub(crate) fn kept_for_next_block(limit: u64) -> u64 {
     limit / 32

@@ -10,8 +10,9 @@ use parking_lot::Mutex;
 use super::incoming::Incoming;
 use super::replacement::{Decision, replacement};
 use super::shard::{ENTRY_OVERHEAD, Evicted, Raced, Ranking, Shard};
-use super::{BLOCK_OVERHEAD, Block, BlockCache, Owner, role_of};
+use super::{BLOCK_OVERHEAD, Block, BlockCache, Owner, WarmBlock, role_of};
 use crate::budget::{Role, Shortage, plenty_of_memory};
+use crate::fs::BlockKind;
 
 /// Shards a block looks at for room when its own has nothing that ranks lower: where blocks are
 /// large, as filters of whole tables are, a shard has three or four. With partitions neither half
@@ -23,6 +24,21 @@ const SHARDS_TRIED: usize = 8;
 const PACKED: u32 = 2;
 
 impl BlockCache {
+    /// Offers a block that was there before a restart, with so many columns, and, of data, counted
+    /// so often ([`WarmBlock`]).
+    pub(crate) fn bring_back(&self, owner: Owner<'_>, bytes: &[u8], was: &WarmBlock) -> bool {
+        let hash = owner.key.hash64();
+        if owner.kind == BlockKind::Data {
+            let mut shard = self.shard(hash).lock();
+            shard.page_frequency.raise(hash, was.count);
+        }
+        let mut incoming = Incoming::new(hash, &owner, bytes);
+        if was.columns < incoming.columns && !incoming.cut_down(was.columns) {
+            return false;
+        }
+        self.insert_or_evict(&mut incoming).is_some()
+    }
+
     pub(super) fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
         let mut incoming = Incoming::new(hash, &owner, bytes);
         let inserted = self.insert_or_evict(&mut incoming);

@@ -16,6 +16,7 @@
 //! in memory that a [`Store`] maps.
 
 mod entries;
+mod held;
 mod incoming;
 mod insert;
 mod io_pool;
@@ -25,6 +26,7 @@ mod replacement;
 mod shard;
 mod stats;
 mod store;
+mod warm;
 
 use std::fmt;
 #[cfg(feature = "testing")]
@@ -38,7 +40,8 @@ use crate::base::interner::Interner;
 use crate::budget::{Budget, Reclaim, Role, room_for_what_is_written};
 use crate::fs::BlockKind;
 use crate::value::{FilterGeometry, PartitionStats, PolicyState};
-pub(crate) use entries::{CachedEntry, Candidate, EntrySpace, Epoch};
+pub(crate) use entries::{CachedEntry, Candidate, EntrySpace, Epoch, HeldEntry};
+pub(crate) use held::{Held, WarmBlock};
 use shard::{Raced, Shard};
 
 pub(crate) use io_pool::{IoBuf, IoPool};

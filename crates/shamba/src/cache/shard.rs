@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 use super::entries::{EntryView, HotEntries, SlotAt, SlotSize};
 use super::priority::Priority;
 use super::stats::{KIND_COUNT, KindStats, kind_at, kind_index, pages_held};
-use super::{Block, BlockKey, Owner};
+use super::{Block, BlockKey, Held, Owner, WarmBlock};
 use crate::budget::Reservation;
 use crate::fs::BlockKind;
 use crate::value::{
@@ -140,6 +140,39 @@ impl Shard {
     /// Whether a block is resident, without counting as a use.
     pub(super) fn contains(&self, hash: u64, key: &BlockKey) -> bool {
         self.find(hash, key).is_some()
+    }
+
+    /// Shows what is here, and what a byte of each is worth.
+    pub(super) fn each_held(&self, by: &dyn Ranking, see: &mut dyn FnMut(f32, u64, Held<'_>)) {
+        for resident in &self.residents {
+            let (kind, hash) = (kind_at(resident.kind.into()), resident.key().hash64());
+            let count = match kind {
+                BlockKind::Data => self.page_frequency.count(hash),
+                _ => 0,
+            };
+            let held = WarmBlock {
+                file: resident.file,
+                page: resident.page,
+                bytes: resident.block.len() as u32,
+                partition: resident.partition,
+                kind,
+                columns: resident.columns,
+                count,
+            };
+            let worth = by.rank(self, resident).value;
+            see(worth, resident.block.charge(), Held::Block(held));
+        }
+        for entry in self.entries.each() {
+            let (worth, bytes) = (by.rank_of_entry(self, &entry), entry.bytes() as u64);
+            see(worth, bytes, Held::Entry(entry.held()));
+        }
+    }
+
+    /// Goes on with what the cache's policy learned before a restart.
+    pub(super) fn go_on(&mut self, policy: &PolicyState) {
+        self.page_frequency.go_on(policy, &policy.pages);
+        self.entries.frequency.go_on(policy, &policy.keys);
+        self.entries.rates.go_on(&policy.uses);
     }
 
     /// The file, kind and bytes of every resident block.

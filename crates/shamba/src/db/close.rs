@@ -68,7 +68,8 @@ impl HeldCounts {
 impl DbShared {
     /// Starts the threads of a database that is whole.
     pub(super) fn start(inner: DbInner) -> Result<Arc<Self>> {
-        let threads = background::start(inner.background())?;
+        let mut threads = background::start(inner.background())?;
+        threads.extend(inner.reload().start()?);
         Ok(Arc::new(DbShared {
             inner,
             threads: Mutex::new(threads),
@@ -119,6 +120,7 @@ impl DbShared {
         // What a keyspace that was dropped held of the logs was not flushed.
         self.inner.wal().drop_unneeded(&mut files.tree())?;
         files.remove_obsolete();
+        files.keep_warm();
         files.forget_tables();
         files.seal()
     }

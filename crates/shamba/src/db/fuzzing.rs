@@ -4,10 +4,11 @@ use shamba_model::expected_reads::Visits;
 
 use super::batch::{BatchOps, WriteBatch};
 use super::files::filenames::{FileKind, classify};
-use super::files::hints;
+use super::files::{hints, warm};
 use crate::base::checksum::checksum;
 use crate::base::key::EntryKind;
 use crate::budget::container_memory;
+use crate::fs::BlockKind;
 use crate::table::table_name;
 
 /// A record of the write-ahead log.
@@ -67,6 +68,15 @@ pub(crate) fn hints(data: &[u8]) {
             assert_eq!(visits.len(), found[number].len());
         }
     }
+    // The same as a frame of what memory held: no record is longer than what it was read from.
+    let mut read = 0;
+    for record in warm::records(&bytes) {
+        read += 1 + match record {
+            warm::Record::Entry(entry) => entry.key.len(),
+            warm::Record::Block(block) => usize::from(block.kind != BlockKind::Index),
+        };
+    }
+    assert!(read <= bytes.len());
     let text = String::from_utf8_lossy(&bytes);
     if let FileKind::Table(number) = classify(&text) {
         assert!(matches!(classify(&table_name(number)), FileKind::Table(same) if same == number));

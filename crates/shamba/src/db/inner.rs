@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::background::Background;
+use super::background::reload::Reload;
 use super::buffers::{Memtables, WalFiles, Writer};
 use super::context::DbContext;
 use super::files::Files;
@@ -95,6 +96,13 @@ impl DbInner {
             background,
             default_keyspace,
         }
+    }
+
+    /// What brings back into memory what was there before the database was closed.
+    pub(super) fn reload(&self) -> Reload {
+        let context = (&self.shared, &self.visibility);
+        let reads = ReadPath::new(context, &self.files, &self.background);
+        Reload::new(&self.shared, &self.files, reads)
     }
 
     components! {

@@ -26,6 +26,7 @@ mod pinned;
 mod prepopulate;
 mod properties;
 mod reader;
+mod reload;
 mod slot;
 mod source;
 mod stated;

@@ -58,6 +58,19 @@ impl Calibration {
         }
     }
 
+    /// What was learned, to be kept over a restart.
+    pub(super) fn learned(&self) -> impl Iterator<Item = f32> {
+        let means = self.pages.iter().chain(&self.met);
+        means.map(|mean| f32::from_bits(mean.load(Relaxed)))
+    }
+
+    /// Goes on from what was learned before; takes as much of it as [`Self::learned`] gave.
+    pub(super) fn go_on_from(&self, learned: &mut impl Iterator<Item = f32>) {
+        for (mean, before) in self.pages.iter().chain(&self.met).zip(learned) {
+            mean.store(before.to_bits(), Relaxed);
+        }
+    }
+
     /// Adds what a shard saw in such a part of a half-life.
     pub(super) fn learn(&self, pages: [f32; CLASSES], met: [f32; CLASSES], part: f32) {
         let means = self.pages.iter().chain(&self.met);

@@ -24,12 +24,21 @@ const HALF_LIFE: (u64, u64) = (1 << 10, 512 << 10);
 /// read than before.
 const ACCESSES_PER_BLOCK: u64 = 32;
 
+/// For so many ticks after opening, two half-lives, windows are as long as they were before.
+const TICKS_AS_BEFORE: u32 = 2 * TICKS_PER_HALF_LIFE;
+
 /// The time of one cache.
 #[derive(Debug)]
 pub(super) struct Decay {
     accesses: AtomicU64,
     next_tick: AtomicU64,
     ticks: AtomicU32,
+    /// Ticks that went by before the database was opened, as far as is known, and the blocks that
+    /// were resident then.
+    before: AtomicU32,
+    blocks_before: AtomicU64,
+    /// For how many time stands still.
+    paused: AtomicU32,
     blocks: AtomicU64,
 }
 
@@ -39,6 +48,9 @@ impl Decay {
             accesses: AtomicU64::new(0),
             next_tick: AtomicU64::new(HALF_LIFE.0 / u64::from(TICKS_PER_HALF_LIFE)),
             ticks: AtomicU32::new(0),
+            before: AtomicU32::new(0),
+            blocks_before: AtomicU64::new(0),
+            paused: AtomicU32::new(0),
             blocks: AtomicU64::new(0),
         }
     }
@@ -57,13 +69,49 @@ impl Decay {
 
     /// The share of a window that has been observed.
     pub(super) fn observed_fraction(&self) -> f32 {
-        let half_lives = (self.ticks() + 1) as f32 / TICKS_PER_HALF_LIFE as f32;
+        let half_lives = (self.all_ticks() + 1) as f32 / TICKS_PER_HALF_LIFE as f32;
         1.0 - (-half_lives).exp2()
+    }
+
+    /// Ticks so far, with those before the database was opened.
+    pub(super) fn all_ticks(&self) -> u32 {
+        self.ticks().saturating_add(self.before.load(Relaxed))
+    }
+
+    /// So many ticks went by before the first, at the end with so many blocks.
+    pub(super) fn begin_after(&self, ticks: u32, blocks: u64) {
+        self.before.store(ticks, Relaxed);
+        self.blocks_before.store(blocks, Relaxed);
+        self.next_tick.store(self.tick_length(), Relaxed);
+    }
+
+    /// The blocks that are resident, as far as the length of windows goes: at first those that are
+    /// expected to come back, or what is known of the time before would fade at once.
+    pub(super) fn blocks(&self) -> u64 {
+        let blocks = self.blocks.load(Relaxed);
+        if self.ticks() < TICKS_AS_BEFORE {
+            blocks.max(self.blocks_before.load(Relaxed))
+        } else {
+            blocks
+        }
+    }
+
+    /// Has time stand still for one more.
+    pub(super) fn pause(&self) {
+        self.paused.fetch_add(1, Relaxed);
+    }
+
+    /// Has it go on for one of them.
+    pub(super) fn go_on(&self) {
+        self.paused.fetch_sub(1, Relaxed);
     }
 
     /// Counts accesses; says whether a tick has ended with them.
     #[inline]
     pub(super) fn advance(&self, accesses: u64) -> bool {
+        if self.paused.load(Relaxed) > 0 {
+            return false;
+        }
         let now = self.accesses.fetch_add(accesses, Relaxed) + accesses;
         now >= self.next_tick.load(Relaxed) && self.tick(now)
     }
@@ -71,11 +119,10 @@ impl Decay {
     #[cold]
     fn tick(&self, now: u64) -> bool {
         // Few blocks at first: the first windows are short.
-        let length = self.half_life() / u64::from(TICKS_PER_HALF_LIFE);
         let due = self.next_tick.load(Relaxed);
         let turn = self
             .next_tick
-            .compare_exchange(due, now + length, Relaxed, Relaxed);
+            .compare_exchange(due, now + self.tick_length(), Relaxed, Relaxed);
         let ended = now >= due && turn.is_ok();
         if ended {
             self.ticks.fetch_add(1, Relaxed);
@@ -83,9 +130,13 @@ impl Decay {
         ended
     }
 
+    fn tick_length(&self) -> u64 {
+        self.half_life() / u64::from(TICKS_PER_HALF_LIFE)
+    }
+
     /// A half-life as long as suits the blocks that are resident now, in accesses.
     fn half_life(&self) -> u64 {
-        (self.blocks.load(Relaxed) * ACCESSES_PER_BLOCK).clamp(HALF_LIFE.0, HALF_LIFE.1)
+        (self.blocks() * ACCESSES_PER_BLOCK).clamp(HALF_LIFE.0, HALF_LIFE.1)
     }
 
     /// The accesses in a window: the sum of what is left of each.

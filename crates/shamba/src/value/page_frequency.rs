@@ -219,9 +219,17 @@ impl PageFrequency {
     }
 
     /// How often a page was accessed lately, or more.
-    fn count(&self, hash: u64) -> u8 {
+    pub(crate) fn count(&self, hash: u64) -> u8 {
         let counters = (0..ROWS).filter_map(|row| self.counters.get(self.place(hash, row)));
         counters.copied().min().unwrap_or(0)
+    }
+
+    /// Goes on with counts that gathered before a restart ([`Self::count`]), of a cache whose
+    /// calibration this is.
+    pub(crate) fn go_on(&mut self, policy: &PolicyState, calibration: &Calibration) {
+        self.span = LONGEST / 2.0;
+        self.rates = calibration.rates(self.span / WINDOW);
+        self.observed = policy.observed_fraction();
     }
 
     /// Counts `weight` accesses.
@@ -245,7 +253,7 @@ impl PageFrequency {
     }
 
     /// Raises a page's count to this one.
-    fn raise(&mut self, hash: u64, count: u8) {
+    pub(crate) fn raise(&mut self, hash: u64, count: u8) {
         for row in 0..ROWS {
             let place = self.place(hash, row);
             if let Some(counter) = self.counters.get_mut(place)

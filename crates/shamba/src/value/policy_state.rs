@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use super::calibration::Calibration;
-use super::decay::Decay;
+use super::decay::{Decay, TICKS_PER_HALF_LIFE};
 use super::price::Price;
 use crate::fs::BlockKind;
 
@@ -21,6 +21,12 @@ const LEARNING: u64 = 1 << 20;
 /// the first lookups of a cold database: half reads with 1 % more operations, double with 2 % fewer
 /// and half a percent more pages.
 const PASSING_STEP: f32 = 1.0 / 8.0;
+
+/// After so many ticks all of a window has been observed, but for one in 65,000.
+const MOST_TICKS_KEPT: u32 = 16 * TICKS_PER_HALF_LIFE;
+
+/// Averages that come to nothing may end so far below it.
+const ROUNDED: f32 = 1e-3;
 
 /// That share before anyone read one: as likely as not.
 const PASSING_AT_FIRST: f32 = 0.5;
@@ -41,6 +47,15 @@ pub(crate) struct PolicyState {
     pub(crate) keys: Calibration,
     /// What counts of uses of entries in memory mean.
     pub(crate) uses: Calibration,
+}
+
+/// Time stands still. See [`PolicyState::pause`].
+pub(crate) struct PausedTime<'a>(&'a Decay);
+
+impl Drop for PausedTime<'_> {
+    fn drop(&mut self) {
+        self.0.go_on();
+    }
 }
 
 impl PolicyState {
@@ -88,6 +103,50 @@ impl PolicyState {
     #[inline]
     pub(crate) fn count_every_access(&self) -> bool {
         self.under_pressure() || self.decay.accesses() < LEARNING
+    }
+
+    /// What was learned, as numbers from 0 on: to be kept over a restart.
+    pub(crate) fn learned(&self) -> Vec<f32> {
+        let ticks = self.decay.all_ticks().min(MOST_TICKS_KEPT) as f32;
+        let price = if self.under_pressure() {
+            self.price()
+        } else {
+            0.0
+        };
+        let calibrations = [&self.pages, &self.keys, &self.uses].map(Calibration::learned);
+        let blocks = self.decay.blocks() as f32;
+        let head = [ticks, blocks, price, self.passing()].into_iter();
+        head.chain(calibrations.into_iter().flatten()).collect()
+    }
+
+    /// Goes on from what was learned before a restart; false where it is no such thing, or
+    /// something was learned meanwhile.
+    pub(crate) fn go_on_from(&self, learned: &[f32]) -> bool {
+        let sound = |number: &f32| number.is_finite() && *number >= -ROUNDED;
+        let fresh = self.decay.accesses() == 0 && self.decay.all_ticks() == 0;
+        let [ticks, blocks, price, passing, rest @ ..] = learned else {
+            return false;
+        };
+        if !fresh || learned.len() != self.learned().len() || !learned.iter().all(sound) {
+            return false;
+        }
+        let ticks = (*ticks as u32).min(MOST_TICKS_KEPT);
+        self.decay.begin_after(ticks, *blocks as u64);
+        self.price.begin_at(*price);
+        self.passing
+            .store(passing.clamp(0.0, 1.0).to_bits(), Relaxed);
+        let mut rest = rest.iter().map(|number| number.max(0.0));
+        for calibration in [&self.pages, &self.keys, &self.uses] {
+            calibration.go_on_from(&mut rest);
+        }
+        true
+    }
+
+    /// Has time stand still until the guard is dropped: accesses meanwhile are not only of those
+    /// who look something up.
+    pub(crate) fn pause(&self) -> PausedTime<'_> {
+        self.decay.pause();
+        PausedTime(&self.decay)
     }
 
     /// Ticks so far.

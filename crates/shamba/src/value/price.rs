@@ -62,6 +62,14 @@ impl Price {
         f32::from_bits(self.marginal.load(Relaxed))
     }
 
+    /// What a byte was worth before the database was opened, if memory was short then.
+    pub(super) fn begin_at(&self, marginal: f32) {
+        if marginal > 0.0 {
+            self.marginal.store(marginal.to_bits(), Relaxed);
+            self.pressure.store(PRESSURE_TICKS, Relaxed);
+        }
+    }
+
     fn of(&self, kind: BlockKind) -> &Evicted {
         let [data, index, filter] = &self.evicted;
         match kind {

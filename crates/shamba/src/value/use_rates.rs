@@ -52,6 +52,12 @@ impl UseRates {
         }
     }
 
+    /// Goes on with counts that gathered before a restart, of a cache whose calibration this is.
+    pub(crate) fn go_on(&mut self, calibration: &Calibration) {
+        self.span = GATHERED / 2.0;
+        self.rates = rates(calibration, self.span / WINDOW);
+    }
+
     /// An entry of this count was used.
     pub(crate) fn record(&mut self, uses: u8) {
         if let Some(met) = self.met.get_mut(class_of(uses)) {

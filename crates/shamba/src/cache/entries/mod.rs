@@ -29,6 +29,7 @@ use super::shard::{Evicted, Shard};
 use crate::base::digest::KeyDigest;
 use crate::base::key::SeqNo;
 use crate::budget::{Role, Shortage};
+pub(crate) use hot::HeldEntry;
 pub(super) use hot::{EntryView, HotEntries};
 use hot::{NewEntry, beside_group};
 use slab::LARGEST_GROUP;
@@ -66,6 +67,21 @@ pub(crate) struct EntrySpace {
 pub(crate) struct Epoch(u64);
 
 impl EntrySpace {
+    /// An entry that was in the cache: how often it was used, and the page reads it saves.
+    pub(crate) fn held<'a>(&self, key: &'a [u8], uses: u8, saves: f32) -> HeldEntry<'a> {
+        HeldEntry {
+            space: self.id,
+            key,
+            uses,
+            saves,
+        }
+    }
+
+    /// Whether an entry is of this keyspace.
+    pub(crate) fn has(&self, entry: &HeldEntry<'_>) -> bool {
+        entry.space == self.id
+    }
+
     /// The epoch, to be asked for before the tables that are read; `None` while what they have
     /// changes.
     #[inline]
@@ -103,6 +119,8 @@ pub(crate) struct Candidate {
     expected: f32,
     /// Page reads that it would have been spared.
     pub(crate) cost: f32,
+    /// How often it was used lately, of one that was in the cache before a restart.
+    uses: Option<u8>,
 }
 
 /// A change of what tables have, under way: its keyspace has no entries until it is over.
@@ -185,18 +203,37 @@ impl BlockCache {
             hash,
             expected: shard.entries.frequency.value_of(hash, 0),
             cost: 0.0,
+            uses: None,
         })
     }
 
+    /// A key that was in the cache before a restart.
+    pub(crate) fn candidate(
+        &self,
+        space: &EntrySpace,
+        digest: KeyDigest,
+        was: &HeldEntry<'_>,
+    ) -> Candidate {
+        let hash = space.id.hash(digest);
+        let shard = self.shard(hash).lock();
+        let expected = shard.entries.rates.expected(was.uses);
+        Candidate {
+            hash,
+            expected: shard.entries.frequency.at_rest(expected, 0),
+            cost: was.saves,
+            uses: Some(was.uses),
+        }
+    }
+
     /// Offers what a reader that began in an epoch found in tables of a key: its newest value, or
-    /// that it has none.
+    /// that it has none. Says whether it is in the cache from now on.
     pub(crate) fn offer_entry(
         &self,
         (space, epoch): (&EntrySpace, Epoch),
         of: Candidate,
         key: &[u8],
         value: Option<&[u8]>,
-    ) {
+    ) -> bool {
         let entry = NewEntry {
             hash: of.hash,
             space: space.id,
@@ -206,24 +243,26 @@ impl BlockCache {
             uses: 0,
         };
         let Some((size, bytes)) = entry.size().zip(entry.bytes()) else {
-            return;
+            return false;
         };
         let density = of.expected * entry.saves() / bytes as f32;
         // What is in memory turned most absent keys away for nothing.
         if of.cost == 0.0 || density <= self.policy.price() {
-            return;
+            return false;
         }
         let mut shard = self.shard(of.hash).lock();
         // Counted before the epoch is looked at: who changes it looks at this count after it.
         self.entries.fetch_add(1, Ordering::SeqCst);
         if space.is_at(epoch) && !shard.entries.contains(&entry) {
-            let uses = shard.entries.rates.uses_for(of.expected);
+            let uses = of.uses;
+            let uses = uses.unwrap_or_else(|| shard.entries.rates.uses_for(of.expected));
             if self.insert_entry(&mut shard, &NewEntry { uses, ..entry }, size, density) {
-                return;
+                return true;
             }
             shard.entries.stats.refused += 1;
         }
         self.entries.fetch_sub(1, Ordering::SeqCst);
+        false
     }
 
     /// Puts an entry of which a byte is worth so much into its shard, for what ranks lower; false

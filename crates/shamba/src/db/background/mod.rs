@@ -5,6 +5,7 @@
 //! Thread-safe. Who waits holds no lock but the writer's.
 
 mod clear;
+pub(super) mod reload;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::hints::HINTS;
+use super::warm::WARM;
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, Fs};
 use crate::table::table_name;
@@ -30,14 +31,14 @@ pub(in crate::db) fn classify(name: &str) -> FileKind {
         Some(_) if name.starts_with('M') => FileKind::Manifest,
         Some(number) if name.ends_with(".sst") => FileKind::Table(number),
         Some(number) => FileKind::Log(number),
-        None if name == HINTS => FileKind::Hints,
+        None if name == HINTS || name == WARM => FileKind::Hints,
         None if TEMPORARY.contains(&name) => FileKind::Temporary,
         None => FileKind::Other,
     }
 }
 
 /// Files that are replaced, or measured with, and are of no use when they are found.
-const TEMPORARY: [&str; 3] = ["CURRENT.tmp", "HINTS.tmp", "DEVICE.tmp"];
+const TEMPORARY: [&str; 4] = ["CURRENT.tmp", "HINTS.tmp", "WARM.tmp", "DEVICE.tmp"];
 
 /// Files that are removed between two looks into the folder: with names of 32 bytes, 64 KiB.
 const ORPHANS_AT_ONCE: usize = 1024;

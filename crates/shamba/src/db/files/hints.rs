@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use shamba_model::expected_reads::Visits;
 
-use super::Tree;
+use super::{HINTS_MAX_BYTES, Tree};
 use crate::base::checksum::checksum;
 use crate::base::coding::{put_varint, take, take_len, take_varint};
 use crate::budget::{Budget, Reservation, Role};
@@ -34,9 +34,6 @@ const MAGIC_1: &[u8; 8] = b"shambaH1";
 
 /// Visits are stored in parts of this.
 const PARTS: f32 = 8.0;
-
-/// A longer file is something else.
-const MAX_BYTES: u64 = 64 << 20;
 
 /// The visits of each file's partitions.
 type Hints = HashMap<u64, Box<[Visits]>>;
@@ -115,7 +112,7 @@ pub(in crate::db) fn read(
             return Ok(encode(std::iter::empty()));
         }
         let file = fs.open(&path, Access::Buffered)?;
-        if file.len() > MAX_BYTES {
+        if file.len() > HINTS_MAX_BYTES {
             return Ok(Vec::new());
         }
         if !held.try_grow(file.len() * BYTES_READ) {

@@ -11,6 +11,7 @@ pub(super) mod due;
 pub(super) mod filenames;
 pub(super) mod hints;
 mod unflushed;
+pub(super) mod warm;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::table::TableCache;
 use crate::version::{Manifest, Obsolete, VersionEdit};
 use due::DueList;
 use unflushed::Unflushed;
+use warm::WarmFile;
 
 /// What the manifest says, and the keyspaces it says it of.
 pub(super) struct Tree {
@@ -84,6 +86,9 @@ impl Tree {
     }
 }
 
+/// A longer file of hints is something else, and none is written.
+const HINTS_MAX_BYTES: u64 = 64 << 20;
+
 /// See the module.
 pub(super) struct Files {
     shared: Arc<DbContext>,
@@ -96,6 +101,8 @@ pub(super) struct Files {
     due: DueList,
     /// Keeps other processes out.
     lock: Mutex<Option<Box<dyn FileLock>>>,
+    /// What memory held before, until it is read back.
+    warm: Mutex<Option<WarmFile>>,
 }
 
 impl Files {
@@ -120,12 +127,26 @@ impl Files {
             tree: Mutex::new(tree),
             due,
             lock: Mutex::new(None),
+            warm: Mutex::new(None),
         }
     }
 
     /// Holds a lock on the folder until the database is closed.
     pub(super) fn hold(&self, lock: Box<dyn FileLock>) {
         *self.lock.lock() = Some(lock);
+    }
+
+    /// Goes on with what was known of memory before the database was closed.
+    pub(super) fn go_on_from(&self, warm: Option<(WarmFile, Vec<f32>)>) {
+        if let Some((warm, learned)) = warm {
+            self.shared.options().memory.cache().go_on_from(&learned);
+            *self.warm.lock() = Some(warm);
+        }
+    }
+
+    /// Takes what is to be read back into memory, the first time.
+    pub(super) fn take_warm(&self) -> Option<WarmFile> {
+        self.warm.lock().take()
     }
 
     /// The open tables.
@@ -335,6 +356,11 @@ impl Files {
         let files = states.iter().flat_map(|state| state.version.files());
         self.tables
             .forget_all(&files.map(|file| file.slot().cache_id()).collect());
+    }
+
+    /// Keeps what memory holds of the tables for the next time that the database is open.
+    pub(super) fn keep_warm(&self) {
+        warm::write(&self.shared, &self.tree.lock());
     }
 
     /// Seals the manifest, the last thing that a database writes.

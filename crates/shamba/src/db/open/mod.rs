@@ -20,6 +20,7 @@ use super::batch::DEFAULT_KEYSPACE;
 use super::buffers::{ActiveLog, Writer};
 use super::context::DbContext;
 use super::files::filenames::{LOCK, look_at_files, remove_orphans};
+use super::files::warm::WarmFile;
 use super::files::{Files, Tree, hints};
 use super::keyspaces::{AllKeyspaces, KeyspaceInner};
 use super::tuning::restore;
@@ -234,6 +235,9 @@ fn assemble(
     // Each keyspace with its options, what the manifest says of it, and what is remembered of
     // its files' visits.
     let mut hints = hints::read(&*options.fs, dir, options.inherit_statistics, &budget);
+    let is_wanted = options.inherit_statistics && options.memory.cache().policy().is_active();
+    let warm = is_wanted.then(|| WarmFile::look(&*options.fs, dir, &budget));
+    let warm = warm.flatten();
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
         let own = options_of(dir, &options, (id, &found))?;
@@ -262,6 +266,7 @@ fn assemble(
     let tree = Tree::new(manifest, keyspaces);
     let numbers = (next_file, next_run);
     let files = Files::new(&shared, &visibility, tables, numbers, tree);
+    files.go_on_from(warm);
     let context = (shared, visibility);
     let inner = DbInner::new(context, files, (position, writer), default_keyspace);
     // Who reads only changes no design.

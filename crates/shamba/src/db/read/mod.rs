@@ -16,6 +16,7 @@
 
 mod entries;
 mod multi_get;
+mod reload;
 mod value;
 
 use std::cell::Cell;

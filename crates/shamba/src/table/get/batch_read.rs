@@ -179,16 +179,19 @@ impl TableCache {
                 continue;
             };
             // One of them has read it; alone, the others would have found it in the cache.
-            let PendingGet { table, need, .. } = first.as_ref();
-            let (table, need) = (Arc::clone(table), need.clone());
+            let waiter = first.as_ref();
+            let (table, need) = (Arc::clone(&waiter.table), waiter.need.clone());
+            let keeps = !waiter.lookup.in_passing();
             need.count(&mut first.as_mut().state.trace);
             for other in others {
                 other.as_mut().state.trace.hit(need.kind);
             }
+            // They go on with it one after another, and the cache is offered it once.
             let read = result.map_err(|e| table.blocks.source().read_error(need.around.start, e));
             let filling = Filling {
                 table: &table,
                 need: &need,
+                keeps,
             };
             let kept = filling.fill(read.map(|()| group.buf), |fetched| {
                 let mut delivery = Delivery::default();

@@ -56,7 +56,12 @@ impl Get<'_> {
             .blocks
             .read_pages(&mut buf, need.around.start, need.tag());
         let mut answer = None;
-        let kept = Filling { table, need }.fill(read.map(|()| buf), |fetched| {
+        let filling = Filling {
+            table,
+            need,
+            keeps: !self.lookup.in_passing(),
+        };
+        let kept = filling.fill(read.map(|()| buf), |fetched| {
             if answer.is_none() {
                 answer = self.deliver(fetched)?;
             }
@@ -88,6 +93,8 @@ impl Get<'_> {
 pub(super) struct Filling<'a> {
     pub(super) table: &'a Table,
     pub(super) need: &'a BlockRead,
+    /// Whether what was read is offered to the cache.
+    pub(super) keeps: bool,
 }
 
 impl Filling<'_> {
@@ -103,7 +110,9 @@ impl Filling<'_> {
         // Without index or data there is no answer: damage is an error.
         if !matches!(need.kind, BlockKind::Filter(_)) {
             let read = table.blocks.open_raw(read?, start)?;
-            let block = table.blocks.admit(read, need.partition, need.kind, true)?;
+            let block = table
+                .blocks
+                .admit(read, need.partition, need.kind, self.keeps)?;
             deliver(Fetched::Block(&block))?;
             return Ok(matches!(block, BlockRef::Cached(_)));
         }
@@ -121,8 +130,12 @@ impl Filling<'_> {
                 rejected_by: delivery.rejected_by,
                 ..table.blocks.owner(start, need.partition, need.kind)
             };
-            let block = table.blocks.cache().insert(owner, &bytes);
-            kept = block.is_some_and(|block| self.serves(&block, delivery.rejected_by));
+            let block = self
+                .keeps
+                .then(|| table.blocks.cache().insert(owner, &bytes));
+            kept = block
+                .flatten()
+                .is_some_and(|block| self.serves(&block, delivery.rejected_by));
             Ok(())
         };
         match read.as_ref().map_err(Clone::clone).and_then(filter) {
@@ -136,7 +149,9 @@ impl Filling<'_> {
         }
         // What came along is offered, and the index delivered to who goes on to it.
         let Ok(buf) = read else { return Ok(kept) };
-        self.offer_others(&buf);
+        if self.keeps {
+            self.offer_others(&buf);
+        }
         if need.with_index {
             self.fill_index(&buf, waiting, deliver)?;
         }
@@ -196,7 +211,9 @@ impl Filling<'_> {
             .payload_in(need.part(buf, &(page..page + 1)), page);
         if !waiting {
             // Nobody asked for it: damage is for those who do.
-            if let Ok(bytes) = index {
+            if let Ok(bytes) = index
+                && self.keeps
+            {
                 table
                     .blocks
                     .offer_unasked(page, need.partition, BlockKind::Index, &bytes);
@@ -205,9 +222,11 @@ impl Filling<'_> {
         }
         let bytes = index?;
         deliver(Fetched::Index(&bytes))?;
-        table
-            .blocks
-            .offer(page, need.partition, BlockKind::Index, &bytes);
+        if self.keeps {
+            table
+                .blocks
+                .offer(page, need.partition, BlockKind::Index, &bytes);
+        }
         Ok(())
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Lookup<'a> {
     share_digest: bool,
     /// The value found is left out.
     key_only: bool,
+    /// Nothing that is read for it is offered to the cache.
+    in_passing: bool,
 }
 
 impl<'a> Lookup<'a> {
@@ -30,6 +32,7 @@ impl<'a> Lookup<'a> {
             digest: Cell::new(None),
             share_digest,
             key_only: false,
+            in_passing: false,
         }
     }
 
@@ -49,6 +52,19 @@ impl<'a> Lookup<'a> {
             key_only: true,
             ..self
         }
+    }
+
+    /// Looks the key up for an entry of the cache: nothing that is read for it stays in memory.
+    pub(crate) fn for_entry(self) -> Self {
+        Lookup {
+            in_passing: true,
+            ..self
+        }
+    }
+
+    /// Whether nothing that is read for it is to stay in memory.
+    pub(super) fn in_passing(&self) -> bool {
+        self.in_passing
     }
 
     /// Whether the value found is left out.

@@ -1,0 +1,175 @@
+//! Pages per lookup while entries are overwritten, beside lookups alone: before, in the same tree,
+//! and after, in the tree that the writes have left.
+//!
+//! Pages of lookups are those that the engine counts for them: what flushes and compactions read is
+//! not among them.
+use super::Target;
+use crate::cell::{self, Measurement};
+use crate::device::Device;
+use crate::engine::{self, Engine};
+use crate::report::Report;
+use crate::reproduce::trial::Trial;
+use crate::runner::{self, Amount};
+use crate::store::{self, Store};
+use crate::workload::{Distribution, Mix, Operation};
+use crate::{Error, Result, row};
+use std::sync::atomic::AtomicU64;
+
+/// The grid.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Engines and their databases; each cell works on a copy.
+    #[command(flatten)]
+    pub store: Store,
+    /// Budgets in percent of RocksDB's filters and indexes.
+    #[arg(long, value_delimiter = ',', default_value = "10,40,100")]
+    pub budgets: Vec<f64>,
+    /// Shares of lookups for existing keys.
+    #[arg(long, value_delimiter = ',', default_value = "0.5")]
+    pub positives: Vec<f64>,
+    /// Of `uniform`, `zipf[THETA]`, `normal[SHARE]`, `normal-keys[KEYS]` and `latest`.
+    #[arg(long, value_delimiter = ',', default_value = "uniform,zipf0.99")]
+    pub distributions: Vec<Distribution>,
+    /// Shares of operations that overwrite an entry of that distribution.
+    #[arg(long, value_delimiter = ',', default_value = "0.05,0.2,0.5")]
+    pub writes: Vec<f64>,
+    /// Lookups before anything is measured.
+    #[arg(long, default_value_t = 400_000)]
+    pub warm_up: u64,
+    /// Lookups measured in each of three phases, after as many that are not.
+    #[arg(long, default_value_t = 100_000)]
+    pub measured: u64,
+}
+
+/// One engine in one place of the grid.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Cell {
+    /// Its lookups.
+    target: Target,
+    /// The share of operations that write.
+    writes: f64,
+}
+
+/// What came out: of each phase pages per lookup.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Phases {
+    before: f64,
+    mixed: f64,
+    after: f64,
+    /// Sorted runs before and after.
+    runs: [Option<u64>; 2],
+    /// Bytes of tables that flushes and compactions wrote.
+    written: u64,
+    flushes: u64,
+}
+
+/// What lookups read.
+fn pages(engine: &dyn Engine) -> u64 {
+    let counts = engine.counts();
+    let of = |kind| counts.get(&format!("{kind}_pages")).copied().unwrap_or(0);
+    ["data", "index", "filter"].map(of).iter().sum()
+}
+
+impl Measurement for Cell {
+    type Found = Phases;
+
+    fn measure(&self) -> Result<Phases> {
+        let copy = store::copy(&self.target.dir)?;
+        let trial = &self.target.trial;
+        let config = trial.base.config(copy.path().to_owned(), trial.memory);
+        engine::forget(copy.path())?;
+        let engine = engine::open(&trial.engine, &config)?;
+        let engine = engine.as_ref();
+        let data = self.target.data();
+        let mut mixed = trial.mix.clone();
+        mixed
+            .shares
+            .iter_mut()
+            .for_each(|(_, share)| *share *= 1.0 - self.writes);
+        mixed.shares.push((Operation::Update, self.writes));
+        // So many lookups of a mix; how many pages each read.
+        let mut phase = 0;
+        let mut run = |mix: &Mix, lookups: u64| -> Result<f64> {
+            phase += 1;
+            let operations = (lookups as f64 / (1.0 - mix.share(Operation::Update))) as u64;
+            let before = pages(engine);
+            let amount = Amount::alone(operations, phase);
+            let outcome = runner::run(engine, &data, mix, amount, &AtomicU64::new(0))?;
+            let lookups = outcome.operations - outcome.writes();
+            Ok((pages(engine) - before) as f64 / lookups.max(1) as f64)
+        };
+        run(&trial.mix, trial.warm_up)?;
+        let before = run(&trial.mix, trial.measured)?;
+        let runs = engine.runs();
+        run(&mixed, trial.measured)?;
+        let beside = run(&mixed, trial.measured)?;
+        engine.flush()?;
+        engine.wait_idle()?;
+        run(&trial.mix, trial.measured)?;
+        let after = run(&trial.mix, trial.measured)?;
+        let counts = engine.counts();
+        let count = |name| counts.get(name).copied().unwrap_or(0);
+        Ok(Phases {
+            before,
+            mixed: beside,
+            after,
+            runs: [runs, engine.runs()],
+            written: count("flush_bytes") + count("compaction_bytes_written"),
+            flushes: count("flushes"),
+        })
+    }
+}
+
+/// Measures every cell, each in a process of its own.
+///
+/// # Errors
+/// Whatever the engines answer, wrong answers among it.
+pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
+    let sound = |share: &f64| (0.0..1.0).contains(share);
+    if !settings.writes.iter().all(sound) {
+        let what = "--writes are shares from 0 to less than 1: some lookups are left";
+        return Err(Error::InvalidSetting(what.into()));
+    }
+    let mut report = Report::titled("Pages per lookup while entries are overwritten");
+    let store = &settings.store;
+    for &distribution in &settings.distributions {
+        for &positive in &settings.positives {
+            for &percent in &settings.budgets {
+                for (engine, &writes) in store
+                    .engines
+                    .iter()
+                    .flat_map(|engine| settings.writes.iter().map(move |writes| (engine, writes)))
+                {
+                    let memory = store.budget(percent);
+                    let trial = Trial::lookups(store.base(engine), memory, positive, distribution)
+                        .lasting((settings.warm_up, settings.measured))
+                        .on(Device::Disk);
+                    let dir = store.loaded(engine, note)?;
+                    let target = Target { trial, dir };
+                    let found = cell::measure(&Cell { target, writes })?;
+                    report.add(row! {
+                        "distribution": distribution.name(),
+                        "positive": positive,
+                        "budget %": percent,
+                        "engine": engine.clone(),
+                        "writes": writes,
+                        "lookups alone": found.before,
+                        "with writes": found.mixed,
+                        "alone, afterwards": found.after,
+                        "to before": found.mixed / found.before,
+                        "to afterwards": found.mixed / found.after,
+                        "runs": found.runs[0].map(|runs| runs as f64),
+                        "runs afterwards": found.runs[1].map(|runs| runs as f64),
+                        "flushes": found.flushes as f64,
+                        "MiB written": found.written as f64 / f64::from(1 << 20),
+                    });
+                    note(format!(
+                        "{}, {positive} existing, {percent} %, {writes} writes",
+                        distribution.name()
+                    ));
+                }
+            }
+        }
+    }
+    Ok(report)
+}

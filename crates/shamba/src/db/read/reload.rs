@@ -1,0 +1,195 @@
+//! Brings entries back into the cache that were there before the database was closed: their keys
+//! are looked up as `multi_get` would, so that what the cache then has of them is what tables have.
+//!
+//! Nobody asked for these keys: neither keys nor partitions count as looked up.
+
+use super::{ReadPath, TableVisit};
+use crate::base::key::{EntryKind, SeqNo};
+use crate::budget::{AdmittedWork, Role, reload_at_once};
+use crate::cache::{Candidate, Epoch};
+use crate::db::files::warm::WarmEntry;
+use crate::db::keyspaces::{KeyspaceInner, ReadState};
+use crate::error::{Error, Result};
+use crate::table::{Get, GetState, Lookup, PendingGet, Poll, TableGet, TableValue};
+use crate::version::Run;
+
+/// Keys that are looked up together at most: the reads of others wait beside them. With half of it
+/// what was in memory is back later; with more than double, lookups meanwhile take longer.
+const TOGETHER: usize = 8;
+
+/// What the lookup of a key takes until it is done, in bytes, as of `multi_get`.
+const KEY_MEMORY: u64 = 1 << 10;
+
+/// The lookup of a key between two reads.
+struct PendingEntry<'a, R> {
+    candidate: Candidate,
+    /// The runs not visited yet, with their levels.
+    runs: R,
+    get: PendingGet<'a>,
+}
+
+impl<'a, R> AsRef<PendingGet<'a>> for PendingEntry<'a, R> {
+    fn as_ref(&self) -> &PendingGet<'a> {
+        &self.get
+    }
+}
+
+impl<'a, R> AsMut<PendingGet<'a>> for PendingEntry<'a, R> {
+    fn as_mut(&mut self) -> &mut PendingGet<'a> {
+        &mut self.get
+    }
+}
+
+/// A point at which keys are looked up.
+struct Reloader<'a> {
+    path: &'a ReadPath,
+    keyspace: &'a KeyspaceInner,
+    state: &'a ReadState,
+    seq: SeqNo,
+    epoch: Epoch,
+    /// Entries that are in the cache again.
+    kept: u64,
+}
+
+impl ReadPath {
+    /// Offers the cache what tables have of keys, some of them together. Gives how many it has
+    /// then.
+    pub(in crate::db) fn reload(
+        &self,
+        keyspace: &KeyspaceInner,
+        entries: &[WarmEntry<'_>],
+    ) -> Result<u64> {
+        let room = reload_at_once(self.shared.working_limit()) / KEY_MEMORY;
+        let mut kept = 0;
+        for entries in entries.chunks((room as usize).clamp(1, TOGETHER)) {
+            self.shared.check_not_stopping()?;
+            kept += self.reload_together(keyspace, entries)?;
+        }
+        Ok(kept)
+    }
+
+    fn reload_together(&self, keyspace: &KeyspaceInner, entries: &[WarmEntry<'_>]) -> Result<u64> {
+        let (budget, bytes) = (self.shared.budget(), entries.len() as u64 * KEY_MEMORY);
+        let open = || self.shared.check_not_stopping();
+        let _permit = budget.admit(AdmittedWork::Lookups, bytes, open)?;
+        let _held = budget.reserve(Role::Iterators, bytes);
+        let Some(epoch) = keyspace.entries().epoch() else {
+            return Ok(0);
+        };
+        let (state, seq) = keyspace.read_point(|| self.visibility.newest());
+        keyspace.check_alive()?;
+        if !keyspace.entries().shows_all_to(seq) {
+            return Ok(0);
+        }
+        // What is read here is no sign that time has passed.
+        let cache = self.shared.options().memory.cache();
+        let _paused = cache.policy().pause();
+        let mut reloader = Reloader {
+            path: self,
+            keyspace,
+            state: &state,
+            seq,
+            epoch,
+            kept: 0,
+        };
+        reloader.look_up(entries)?;
+        Ok(reloader.kept)
+    }
+}
+
+impl<'a> Reloader<'a> {
+    fn look_up(&mut self, entries: &[WarmEntry<'_>]) -> Result<()> {
+        let mut waiting = Vec::new();
+        let cache = self.path.shared.options().memory.cache();
+        for entry in entries {
+            let share = self.path.shared.options().hash_sharing;
+            let lookup = Lookup::new(entry.key, self.seq, share).for_entry();
+            let space = self.keyspace.entries();
+            let was = space.held(entry.key, entry.uses, entry.saves);
+            let candidate = cache.candidate(space, lookup.digest(&mut 0), &was);
+            let runs = self.state.version.runs();
+            let runs = runs.map(|(level, run)| (level, &**run));
+            waiting.extend(self.visit_runs(candidate, lookup, runs)?);
+        }
+        while !waiting.is_empty() {
+            self.path.tables.read_for(&mut waiting, &mut 0)?;
+            let mut still = Vec::with_capacity(waiting.len());
+            for mut pending in waiting {
+                match pending.get.poll()? {
+                    None => still.push(pending),
+                    Some(answer) => {
+                        let PendingEntry {
+                            candidate,
+                            runs,
+                            get,
+                        } = pending;
+                        let lookup = get.into_lookup();
+                        match answer {
+                            TableGet::Absent => {
+                                still.extend(self.visit_runs(candidate, lookup, runs)?);
+                            }
+                            found => self.offer(candidate, &lookup, Some(found)),
+                        }
+                    }
+                }
+            }
+            waiting = still;
+        }
+        Ok(())
+    }
+
+    /// Asks the tables of the runs, as far as memory answers; what waits for a read then.
+    fn visit_runs<'k, R: Iterator<Item = (usize, &'a Run)>>(
+        &mut self,
+        candidate: Candidate,
+        lookup: Lookup<'k>,
+        mut runs: R,
+    ) -> Result<Option<PendingEntry<'k, R>>>
+    where
+        'a: 'k,
+    {
+        while let Some((level, run)) = runs.next() {
+            let Some(file) = run.find(lookup.key()) else {
+                continue;
+            };
+            let visit = TableVisit {
+                level,
+                file,
+                weight: 0,
+            };
+            let opened = self.path.tables.visit(visit.file)?;
+            let table = opened.as_deref().ok_or(Error::Closed)?.table();
+            let reads = self.keyspace.limits().module_reads(file);
+            let mut state = GetState::new(table, &lookup, reads);
+            match Get::new(table, None, &lookup, &mut state).poll()? {
+                Poll::Answer(TableGet::Absent) => {}
+                Poll::Answer(found) => {
+                    self.offer(candidate, &lookup, Some(found));
+                    return Ok(None);
+                }
+                Poll::Read(need) => {
+                    return Ok(Some(PendingEntry {
+                        candidate,
+                        runs,
+                        get: PendingGet::new(table.clone(), lookup, state, need),
+                    }));
+                }
+            }
+        }
+        self.offer(candidate, &lookup, None);
+        Ok(None)
+    }
+
+    fn offer(&mut self, candidate: Candidate, lookup: &Lookup<'_>, found: Option<TableGet>) {
+        let value = match &found {
+            Some(TableGet::Found { tag, value }) if tag.kind() == Some(EntryKind::Put) => {
+                Some(value)
+            }
+            _ => None,
+        };
+        let cache = self.path.shared.options().memory.cache();
+        let of = (self.keyspace.entries(), self.epoch);
+        let value = value.map(|value: &TableValue| &**value);
+        self.kept += u64::from(cache.offer_entry(of, candidate, lookup.key(), value));
+    }
+}
