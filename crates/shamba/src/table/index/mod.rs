@@ -89,7 +89,8 @@ impl<'a> IndexBlock<'a> {
         Self::parse_opt(payload).ok_or(MALFORMED)
     }
 
-    #[inline]
+    /// Always inline: the compiler leaves the call standing otherwise, 1 % of a lookup.
+    #[inline(always)]
     fn parse_opt(payload: &'a [u8]) -> Option<Self> {
         let (&flags, mut input) = payload.split_first()?;
         let blocks = u32::try_from(take_short_varint(&mut input)?).ok()?;
