@@ -221,3 +221,91 @@ fn whatever_it_says_answers_stay_the_same() {
         db.close().unwrap();
     }
 }
+
+/// A frame with a right checksum.
+fn frame(body: &[u8]) -> Vec<u8> {
+    let sum = crc32c::crc32c(body).to_le_bytes();
+    [&(body.len() as u32).to_le_bytes()[..], &sum, body].concat()
+}
+
+/// A database that was read under little memory; its file system, and what memory held.
+fn read_and_closed() -> (Arc<MemFs>, MeteredFs, Vec<u8>) {
+    let mem = Arc::new(MemFs::new());
+    let fs = MeteredFs::new(mem.clone());
+    drop(filled(&fs, |options| options, 2 << 20, ""));
+    let db = reopening(&fs, 2 << 20).open(DIR).unwrap();
+    skewed(&db, &fs, &mut Rng::new(3), 50_000);
+    db.close().unwrap();
+    let warm = mem.read_file("/db/WARM").unwrap();
+    (mem, fs, warm)
+}
+
+#[test]
+fn what_is_forged_takes_no_memory_and_learns_nothing() {
+    let (mem, fs, sound) = read_and_closed();
+    let long = |number: u64| format!("long{number}");
+    let db = reopening(&fs, 8 << 20).open(DIR).unwrap();
+    for number in 0..8 {
+        db.put(long(number), vec![number as u8; 300 << 10]).unwrap();
+    }
+    db.close().unwrap();
+    let learned = u32::from_le_bytes(sound[8..12].try_into().unwrap()) as usize;
+    let (head, frames) = sound.split_at(16 + learned);
+    let numbers = &head[16..];
+    // Entries whose values are long by now, and blocks of any place that claim to be of any length.
+    let mut entries = Vec::new();
+    for number in 0..8 {
+        entries.extend([0, 0, 0xff, 5]);
+        entries.extend(long(number).bytes());
+    }
+    let mut blocks = Vec::new();
+    for file in 0..100 {
+        for kind in [1, 2, 3, 200] {
+            blocks.extend([kind, file, file % 7, 0, 0xff, 0xff, 0x7f, 9]);
+        }
+    }
+    let of = |number: f32| number.to_le_bytes().repeat(learned / 4);
+    let forged = [
+        [&frame(&of(1e30)), frames].concat(),
+        [&frame(&of(f32::NAN)), frames].concat(),
+        [&frame(&of(9e8)), frames].concat(),
+        [frame(numbers), frame(&entries)].concat(),
+        [frame(numbers), frame(&blocks)].concat(),
+        [frame(numbers), frame(&[0; 1 << 20])].concat(),
+    ];
+    for (case, forged) in forged.iter().enumerate() {
+        let bytes = [b"shambaW1", &forged[..]].concat();
+        mem.write_file("/db/WARM", &bytes).unwrap();
+        let db = reopening(&fs, 8 << 20).open(DIR).unwrap();
+        wait_for_reload(&db);
+        let used = db.stats().memory.budget;
+        assert_eq!(used.overdraft, 0, "case {case}");
+        // Nothing of the long values is in memory, nor was it.
+        assert!(case < 3 || used.peak < 1 << 20, "case {case}: {used:?}");
+        let value = db.get(long(3)).unwrap();
+        assert_eq!(value.as_deref(), Some(&[3; 300 << 10][..]), "case {case}");
+        skewed(&db, &fs, &mut Rng::new(case as u64), 2_000);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_short_session_leaves_the_list_and_entries_stay_away_where_they_are_not_wanted() {
+    let (mem, fs, sound) = read_and_closed();
+    for threads in [0, 1] {
+        let options = reopening(&fs, 2 << 20).background_threads(threads);
+        options.open(DIR).unwrap().close().unwrap();
+        let kept = mem.read_file("/db/WARM").unwrap();
+        assert!(
+            kept.len() > sound.len() / 2,
+            "{} of {}",
+            kept.len(),
+            sound.len()
+        );
+    }
+    let options = reopening(&fs, 2 << 20).cache_entries(false);
+    let db = options.open(DIR).unwrap();
+    wait_for_reload(&db);
+    let counters = db.stats().counters;
+    assert!(counters.reloaded_blocks > 0 && counters.reloaded_entries == 0);
+}

@@ -36,12 +36,16 @@ impl BlockCache {
         if was.columns < incoming.columns && !incoming.cut_down(was.columns) {
             return false;
         }
-        self.insert_or_evict(&mut incoming).is_some()
+        self.insert_incoming(&mut incoming).is_some()
     }
 
     pub(super) fn try_insert(&self, hash: u64, owner: Owner<'_>, bytes: &[u8]) -> Option<Block> {
-        let mut incoming = Incoming::new(hash, &owner, bytes);
-        let inserted = self.insert_or_evict(&mut incoming);
+        self.insert_incoming(&mut Incoming::new(hash, &owner, bytes))
+    }
+
+    fn insert_incoming(&self, incoming: &mut Incoming<'_>) -> Option<Block> {
+        let inserted = self.insert_or_evict(incoming);
+        let (hash, owner) = (incoming.hash, incoming.owner);
         if let (None, Some(_), Some(partitions)) = (&inserted, incoming.gone, owner.partitions) {
             // What was resident gave way to what found no room, unless somebody else brought it
             // back.

@@ -40,7 +40,7 @@ use crate::base::interner::Interner;
 use crate::budget::{Budget, Reclaim, Role, room_for_what_is_written};
 use crate::fs::BlockKind;
 use crate::value::{FilterGeometry, PartitionStats, PolicyState};
-pub(crate) use entries::{CachedEntry, Candidate, EntrySpace, Epoch, HeldEntry};
+pub(crate) use entries::{CachedEntry, Candidate, EntrySpace, Epoch, HeldEntry, SpaceId};
 pub(crate) use held::{Held, WarmBlock};
 use shard::{Raced, Shard};
 
@@ -52,6 +52,7 @@ pub use replacement::Eviction;
 use replacement::replacement;
 pub use stats::{CacheStats, KindStats};
 pub(crate) use store::{Block, Store};
+pub(crate) use warm::HeldVisitor;
 
 /// The name of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -42,6 +42,15 @@ pub(super) enum Raced {
     Absent { gone: Option<u8> },
 }
 
+/// How far what a shard holds was shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct HeldPlace {
+    /// The next of its blocks.
+    block: usize,
+    /// The entry shown last.
+    entry: Option<SlotAt>,
+}
+
 /// What is known of a resident block.
 #[derive(Debug)]
 pub(super) struct Resident {
@@ -142,9 +151,15 @@ impl Shard {
         self.find(hash, key).is_some()
     }
 
-    /// Shows what is here, and what a byte of each is worth.
-    pub(super) fn each_held(&self, by: &dyn Ranking, see: &mut dyn FnMut(f32, u64, Held<'_>)) {
-        for resident in &self.residents {
+    /// Shows what is here, what a byte of each is worth, and how many it has, from a place on;
+    /// gives the place after the first that `see` says is enough.
+    pub(super) fn each_held(
+        &self,
+        by: &dyn Ranking,
+        from: HeldPlace,
+        see: &mut dyn FnMut(f32, u64, Held<'_>) -> bool,
+    ) -> Option<HeldPlace> {
+        for (at, resident) in self.residents.iter().enumerate().skip(from.block) {
             let (kind, hash) = (kind_at(resident.kind.into()), resident.key().hash64());
             let count = match kind {
                 BlockKind::Data => self.page_frequency.count(hash),
@@ -160,12 +175,21 @@ impl Shard {
                 count,
             };
             let worth = by.rank(self, resident).value;
-            see(worth, resident.block.charge(), Held::Block(held));
+            if !see(worth, resident.block.charge(), Held::Block(held)) {
+                let block = at + 1;
+                return Some(HeldPlace { block, ..from });
+            }
         }
-        for entry in self.entries.each() {
+        for (at, entry) in self.entries.each(from.entry) {
             let (worth, bytes) = (by.rank_of_entry(self, &entry), entry.bytes() as u64);
-            see(worth, bytes, Held::Entry(entry.held()));
+            if !see(worth, bytes, Held::Entry(entry.held())) {
+                return Some(HeldPlace {
+                    block: usize::MAX,
+                    entry: Some(at),
+                });
+            }
         }
+        None
     }
 
     /// Goes on with what the cache's policy learned before a restart.

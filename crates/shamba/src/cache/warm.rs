@@ -5,6 +5,7 @@
 use super::BlockCache;
 use super::held::Held;
 use super::replacement::replacement;
+use super::shard::HeldPlace;
 
 /// Classes of worth for each factor of two.
 const PER_OCTAVE: f32 = 4.0;
@@ -25,22 +26,32 @@ fn class_of(worth: f32) -> usize {
     class.clamp(0.0, (CLASSES - 1) as f32) as usize
 }
 
+/// Who is shown what the cache holds.
+pub(crate) trait HeldVisitor {
+    /// One of all, with its shard locked. Whether another can be taken before [`Self::empty`].
+    fn see(&mut self, held: Held<'_>) -> bool;
+
+    /// With no shard locked, once it has seen enough: whether to go on.
+    fn empty(&mut self) -> bool;
+}
+
 impl BlockCache {
     /// Shows what is held, and worth something, in order of what a byte of it is worth, in a few
-    /// parts, until it says that it has seen enough. Takes time in the number of all residents, and
-    /// locks the shard of what is shown.
-    pub(crate) fn each_held(&self, see: &mut dyn FnMut(Held<'_>) -> bool) {
+    /// parts. Takes time in the number of all residents.
+    pub(crate) fn each_held(&self, visitor: &mut dyn HeldVisitor) {
         let by = replacement(&self.policy);
         let mut bytes = [0u64; CLASSES];
         for shard in &self.shards {
-            shard.lock().each_held(by, &mut |worth, held, _| {
+            let mut add = |worth, held, _: Held<'_>| {
                 if let Some(bytes) = bytes.get_mut(class_of(worth)) {
                     *bytes += held;
                 }
-            });
+                true
+            };
+            shard.lock().each_held(by, HeldPlace::default(), &mut add);
         }
         let all: u64 = bytes.iter().skip(1).sum();
-        let (mut above, mut seen, mut goes_on) = (CLASSES, 0, true);
+        let (mut above, mut seen) = (CLASSES, 0);
         for part in PARTS {
             let mut from = above;
             while from > 1 && seen < all / part {
@@ -51,11 +62,19 @@ impl BlockCache {
                 from = 1;
             }
             for shard in &self.shards {
-                shard.lock().each_held(by, &mut |worth, _, held| {
-                    if goes_on && (from..above).contains(&class_of(worth)) {
-                        goes_on = see(held);
+                let mut show = |worth, _, held: Held<'_>| {
+                    !(from..above).contains(&class_of(worth)) || visitor.see(held)
+                };
+                let mut next = shard.lock().each_held(by, HeldPlace::default(), &mut show);
+                while let Some(at) = next {
+                    if !visitor.empty() {
+                        return;
                     }
-                });
+                    let mut show = |worth, _, held: Held<'_>| {
+                        !(from..above).contains(&class_of(worth)) || visitor.see(held)
+                    };
+                    next = shard.lock().each_held(by, at, &mut show);
+                }
             }
             above = from;
         }

@@ -69,7 +69,7 @@ impl DbShared {
     /// Starts the threads of a database that is whole.
     pub(super) fn start(inner: DbInner) -> Result<Arc<Self>> {
         let mut threads = background::start(inner.background())?;
-        threads.extend(inner.reload().start()?);
+        threads.extend(inner.reload().start());
         Ok(Arc::new(DbShared {
             inner,
             threads: Mutex::new(threads),

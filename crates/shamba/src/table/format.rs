@@ -134,6 +134,13 @@ pub(super) fn seal_block(
     pages as u32
 }
 
+/// Whether a block takes as many pages as these, as it says itself; unchecked.
+pub(super) fn is_as_long_as_it_says(pages: &[u8]) -> bool {
+    let trailer = pages.last_chunk::<TRAILER>();
+    let len = trailer.and_then(|trailer| take_u32(&mut &trailer[..]));
+    len.is_some_and(|len| pages_for(len as usize) * PAGE == pages.len())
+}
+
 /// Checks the pages of a block and gives its stored payload.
 pub(super) fn open_block(pages: &[u8], salt: u32, page: u32) -> Result<(Codec, &[u8]), Damage> {
     let split = pages.split_last_chunk::<4>();

@@ -1,19 +1,20 @@
 //! Reads blocks back that were in memory before the database was closed: several of a file in one
 //! read where they lie close together, and several files at once.
 //!
-//! What is asked for is a hint: what no block of the table is, is damaged or has no room is left
-//! out. Thread-safe; holds scratch buffers, and while it does it waits for nothing.
+//! What is asked for is a hint: what no block of the table is, is damaged, large or has no room is
+//! left out. Thread-safe; holds scratch buffers, and while it does it waits for nothing.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::format::{PAGE_PAYLOAD, pages_for};
+use super::format::{is_as_long_as_it_says, pages_for};
 use super::reader::Table;
 use super::slot::TableFile;
 use super::source::label;
 use super::table_cache::TableCache;
-use crate::budget::{most_of_block, reload_at_once};
+use crate::budget::{Role, reload_at_once};
 use crate::cache::{IoBuf, WarmBlock};
+use crate::error::{Error, Result};
 use crate::filter;
 use crate::fs::{BlockKind, PAGE, Purpose, ReadRequest};
 
@@ -49,7 +50,14 @@ impl NearBlocks<'_> {
 impl TableCache {
     /// Reads blocks of files back, each in the file beside it, those of one file one after the
     /// other by their pages. Gives how many are in memory again, and the pages that were read.
-    pub(crate) fn reload<F: TableFile>(&self, blocks: &[(F, WarmBlock)]) -> (u64, u64) {
+    ///
+    /// # Errors
+    /// The first read that fails ends it; so does `go_on`, which is asked before each.
+    pub(crate) fn reload<F: TableFile>(
+        &self,
+        blocks: &[(F, WarmBlock)],
+        go_on: impl Fn() -> Result<()>,
+    ) -> Result<(u64, u64)> {
         let most = (reload_at_once(self.budget().limit()) as usize).min(MOST_BYTES);
         let mut done = (0, 0);
         let mut runs: Vec<NearBlocks<'_>> = Vec::new();
@@ -59,10 +67,9 @@ impl TableCache {
             };
             let table = match self.get(file) {
                 Ok(table) => table,
-                Err(error) => {
-                    log::warn!("nothing of a table is read back: {error}");
-                    continue;
-                }
+                // For who needs it.
+                Err(error) if error.is_corruption() => continue,
+                Err(error) => return Err(error),
             };
             for (_, block) in same {
                 let Some(pages) = table.place_of(block) else {
@@ -76,7 +83,8 @@ impl TableCache {
                     }
                     None => {
                         if runs.len() == READS {
-                            self.read_runs(std::mem::take(&mut runs), most, &mut done);
+                            let now = std::mem::take(&mut runs);
+                            self.read_runs(now, most, &go_on, &mut done)?;
                         }
                         runs.push(NearBlocks {
                             table: Arc::clone(&table),
@@ -87,12 +95,18 @@ impl TableCache {
                 }
             }
         }
-        self.read_runs(runs, most, &mut done);
-        done
+        self.read_runs(runs, most, &go_on, &mut done)?;
+        Ok(done)
     }
 
     /// Makes reads, as many at once as there are buffers for, of so many bytes at most.
-    fn read_runs(&self, runs: Vec<NearBlocks<'_>>, most: usize, done: &mut (u64, u64)) {
+    fn read_runs(
+        &self,
+        runs: Vec<NearBlocks<'_>>,
+        most: usize,
+        go_on: &impl Fn() -> Result<()>,
+        done: &mut (u64, u64),
+    ) -> Result<()> {
         let mut runs = runs.into_iter().peekable();
         while runs.peek().is_some() {
             let mut now: Vec<(NearBlocks<'_>, IoBuf)> = Vec::new();
@@ -112,11 +126,17 @@ impl TableCache {
                 };
                 now.push(next);
             }
-            self.read_at_once(now, done);
+            go_on()?;
+            self.read_at_once(now, done)?;
         }
+        Ok(())
     }
 
-    fn read_at_once(&self, mut now: Vec<(NearBlocks<'_>, IoBuf)>, done: &mut (u64, u64)) {
+    fn read_at_once(
+        &self,
+        mut now: Vec<(NearBlocks<'_>, IoBuf)>,
+        done: &mut (u64, u64),
+    ) -> Result<()> {
         let files: Vec<_> = now
             .iter()
             .map(|(run, _)| run.table.blocks.source().file())
@@ -127,10 +147,8 @@ impl TableCache {
                 .blocks
                 .first()
                 .map_or(BlockKind::Data, |(_, block)| block.kind);
-            // Where one cannot be opened none is read: they are of one database, which closes.
-            let Some(open) = file.as_ref().ok().and_then(|open| open.as_deref()) else {
-                return;
-            };
+            let open = file.as_ref().map_err(Clone::clone)?;
+            let open = open.as_deref().ok_or(Error::Closed)?;
             requests.push(ReadRequest {
                 file: &*open.file,
                 offset: u64::from(run.pages.start) * PAGE as u64,
@@ -143,11 +161,8 @@ impl TableCache {
         let results: Vec<_> = requests.into_iter().map(|read| read.result).collect();
         drop(files);
         for ((run, buf), result) in now.into_iter().zip(results) {
-            if let Err(error) = result {
-                let error = run.table.blocks.source().read_error(run.pages.start, error);
-                log::warn!("blocks are not read back: {error}");
-                continue;
-            }
+            let source = run.table.blocks.source();
+            result.map_err(|error| source.read_error(run.pages.start, error))?;
             done.1 += run.pages.len() as u64;
             for (pages, block) in &run.blocks {
                 let at = |page: u32| (page - run.pages.start) as usize * PAGE;
@@ -156,6 +171,7 @@ impl TableCache {
                 done.0 += u64::from(back);
             }
         }
+        Ok(())
     }
 }
 
@@ -178,7 +194,8 @@ impl Table {
             }
             BlockKind::Data => {
                 let all = place.first_page..place.first_page + place.data_pages;
-                let most = most_of_block(self.blocks.cache().budget().limit());
+                // Larger ones would take others' memory while they are decompressed.
+                let most = reload_at_once(self.blocks.cache().budget().limit());
                 let fits = u64::from(block.bytes) <= most;
                 let pages = u32::try_from(pages_for(block.bytes as usize)).ok()?;
                 let end = block.page.checked_add(pages)?.min(all.end);
@@ -192,19 +209,28 @@ impl Table {
 
     /// Offers a block that was read to the cache; says whether it is there.
     fn bring_back(&self, pages: &[u8], block: &WarmBlock) -> bool {
+        let blocks = &self.blocks;
         // What was compressed takes fewer pages than it has bytes in memory.
-        let least = match block.kind {
-            BlockKind::Data if block.bytes as usize > PAGE_PAYLOAD => 1,
-            _ => pages.len() / PAGE,
+        let whole = pages.len() / PAGE;
+        let least = if block.kind == BlockKind::Data {
+            1
+        } else {
+            whole
         };
-        let mut lengths = (least..=pages.len() / PAGE).rev();
+        let mut lengths = (least..=whole).rev();
         let payload = lengths.find_map(|length| {
-            let pages = pages.get(..length * PAGE)?;
-            self.blocks.payload_in(pages, block.page).ok()
+            let pages = pages
+                .get(..length * PAGE)
+                .filter(|pages| is_as_long_as_it_says(pages))?;
+            // Before it is decompressed: it is as long as it was, and there is memory for it.
+            let decoded = blocks.decoded_len(pages, block.page)?;
+            let is_it = block.kind != BlockKind::Data || decoded.in_memory == block.bytes as usize;
+            let budget = blocks.cache().budget();
+            let held = budget.try_reserve(Role::IoBuffers, decoded.allocated as u64);
+            let held = held.filter(|_| is_it)?;
+            Some((blocks.payload_in(pages, block.page).ok()?, held))
         });
-        let owner = self
-            .blocks
-            .owner(block.page, block.partition as usize, block.kind);
-        payload.is_some_and(|bytes| self.blocks.cache().bring_back(owner, &bytes, block))
+        let owner = blocks.owner(block.page, block.partition as usize, block.kind);
+        payload.is_some_and(|(bytes, _held)| blocks.cache().bring_back(owner, &bytes, block))
     }
 }

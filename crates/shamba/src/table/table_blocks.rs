@@ -33,6 +33,14 @@ pub(super) enum BlockRef {
     },
 }
 
+/// How long a block is once it is decompressed.
+pub(super) struct DecodedLen {
+    /// All of it.
+    pub(super) in_memory: usize,
+    /// What is allocated for that.
+    pub(super) allocated: usize,
+}
+
 /// A block as it was read, checked and not yet decompressed.
 pub(super) struct Raw {
     buf: IoBuf,
@@ -260,6 +268,19 @@ impl TableBlocks {
         let mut buf = self.buffer(count as usize * PAGE);
         self.read_pages(&mut buf, start, tag)?;
         self.open_raw(buf, start)
+    }
+
+    /// The length of a block that was read, if it is sound.
+    pub(super) fn decoded_len(&self, pages: &[u8], page: u32) -> Option<DecodedLen> {
+        let (codec, stored) = format::open_block(pages, self.salt, page).ok()?;
+        let allocated = format::decoded_len(codec, stored);
+        Some(DecodedLen {
+            in_memory: match codec {
+                Codec::Raw => stored.len(),
+                _ => allocated,
+            },
+            allocated,
+        })
     }
 
     /// The payload of a block that was read, decompressed.

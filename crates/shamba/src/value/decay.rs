@@ -89,11 +89,16 @@ impl Decay {
     /// expected to come back, or what is known of the time before would fade at once.
     pub(super) fn blocks(&self) -> u64 {
         let blocks = self.blocks.load(Relaxed);
-        if self.ticks() < TICKS_AS_BEFORE {
-            blocks.max(self.blocks_before.load(Relaxed))
-        } else {
+        if self.is_settled() {
             blocks
+        } else {
+            blocks.max(self.blocks_before.load(Relaxed))
         }
+    }
+
+    /// Whether it is no longer as it was at first.
+    pub(super) fn is_settled(&self) -> bool {
+        self.ticks() >= TICKS_AS_BEFORE
     }
 
     /// Has time stand still for one more.
@@ -136,7 +141,7 @@ impl Decay {
 
     /// A half-life as long as suits the blocks that are resident now, in accesses.
     fn half_life(&self) -> u64 {
-        (self.blocks() * ACCESSES_PER_BLOCK).clamp(HALF_LIFE.0, HALF_LIFE.1)
+        (self.blocks().saturating_mul(ACCESSES_PER_BLOCK)).clamp(HALF_LIFE.0, HALF_LIFE.1)
     }
 
     /// The accesses in a window: the sum of what is left of each.

@@ -28,6 +28,9 @@ const MOST_TICKS_KEPT: u32 = 16 * TICKS_PER_HALF_LIFE;
 /// Averages that come to nothing may end so far below it.
 const ROUNDED: f32 = 1e-3;
 
+/// No count of blocks or uses that was learned is larger.
+const MOST_LEARNED: f32 = 1e9;
+
 /// That share before anyone read one: as likely as not.
 const PASSING_AT_FIRST: f32 = 0.5;
 
@@ -122,7 +125,7 @@ impl PolicyState {
     /// Goes on from what was learned before a restart; false where it is no such thing, or
     /// something was learned meanwhile.
     pub(crate) fn go_on_from(&self, learned: &[f32]) -> bool {
-        let sound = |number: &f32| number.is_finite() && *number >= -ROUNDED;
+        let sound = |number: &f32| (-ROUNDED..=MOST_LEARNED).contains(number);
         let fresh = self.decay.accesses() == 0 && self.decay.all_ticks() == 0;
         let [ticks, blocks, price, passing, rest @ ..] = learned else {
             return false;
@@ -140,6 +143,11 @@ impl PolicyState {
             calibration.go_on_from(&mut rest);
         }
         true
+    }
+
+    /// Whether so much was accessed that what is known is of this time, and not of before.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.decay.is_settled()
     }
 
     /// Has time stand still until the guard is dropped: accesses meanwhile are not only of those

@@ -112,7 +112,7 @@ impl<'a> EntryView<'a> {
 /// An entry in the cache, or an absent key, as it is kept over a restart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct HeldEntry<'a> {
-    pub(super) space: SpaceId,
+    pub(crate) space: SpaceId,
     pub(crate) key: &'a [u8],
     /// How often it was used lately.
     pub(crate) uses: u8,
@@ -337,11 +337,16 @@ impl HotEntries {
         }
     }
 
-    /// All entries.
-    pub(in crate::cache) fn each(&self) -> impl Iterator<Item = EntryView<'_>> {
-        let ends = self.slab.ends();
-        let all = ends.flat_map(|end| std::iter::successors(Some(end), |at| self.slab.before(*at)));
-        all.filter_map(|at| self.view(at))
+    /// All entries, or those that come after the one in a slot.
+    pub(in crate::cache) fn each(
+        &self,
+        after: Option<SlotAt>,
+    ) -> impl Iterator<Item = (SlotAt, EntryView<'_>)> {
+        let rest = after.and_then(|at| self.slab.before(at));
+        let later = move |end: &SlotAt| after.is_none_or(|at| end.size() > at.size());
+        let starts = rest.into_iter().chain(self.slab.ends().filter(later));
+        let all = starts.flat_map(|at| std::iter::successors(Some(at), |at| self.slab.before(*at)));
+        all.filter_map(|at| Some((at, self.view(at)?)))
     }
 
     /// Takes an entry out.

@@ -43,8 +43,8 @@ const MOST_EVICTIONS: u32 = 64;
 const EMPTY: [u8; LARGEST_GROUP] = [0; LARGEST_GROUP];
 
 /// The number of a keyspace in a cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SpaceId(u32);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SpaceId(u32);
 
 impl SpaceId {
     fn hash(self, digest: KeyDigest) -> u64 {
@@ -77,9 +77,9 @@ impl EntrySpace {
         }
     }
 
-    /// Whether an entry is of this keyspace.
-    pub(crate) fn has(&self, entry: &HeldEntry<'_>) -> bool {
-        entry.space == self.id
+    /// Its number in the cache, which is that of its entries.
+    pub(crate) fn id(&self) -> SpaceId {
+        self.id
     }
 
     /// The epoch, to be asked for before the tables that are read; `None` while what they have

@@ -43,7 +43,7 @@ pub(super) struct GroupBytes {
 }
 
 /// A size of slots, by its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cache) struct SlotSize(u8);
 
 impl SlotSize {

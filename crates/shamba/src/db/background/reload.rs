@@ -36,16 +36,16 @@ impl Reload {
     }
 
     /// Starts to read back, where there is anything to, and threads for it.
-    pub(in crate::db) fn start(self) -> Result<Option<JoinHandle<()>>> {
+    pub(in crate::db) fn start(self) -> Option<JoinHandle<()>> {
         let shared = self.shared.clone();
-        let Some(warm) = self.files.take_warm().filter(|_| shared.has_threads()) else {
-            return Ok(None);
-        };
+        let warm = self.files.take_warm()?;
         let thread = std::thread::Builder::new().name("shamba-reload".into());
         let started = thread.spawn(move || self.run(warm));
+        // Hints only: without a thread memory fills as it is used.
+        let dir = shared.dir().display();
         started
-            .map(Some)
-            .map_err(|e| Error::io("start a thread for", shared.dir(), e))
+            .map_err(|e| log::warn!("{dir}: no thread to warm memory: {e}"))
+            .ok()
     }
 
     fn run(&self, mut warm: WarmFile) {
@@ -55,7 +55,10 @@ impl Reload {
             self.each_frame(&mut warm, |frame| self.reload_entries(frame))
         };
         match reload() {
-            Ok(()) => self.shared.metrics().add(Counter::reloads, 1),
+            Ok(()) => {
+                self.files.set_reloaded();
+                self.shared.metrics().add(Counter::reloads, 1);
+            }
             Err(Error::Closed) => {}
             Err(error) => {
                 // Hints only: whoever needs it meets the failure.
@@ -81,12 +84,16 @@ impl Reload {
     }
 
     fn reload_blocks(&self, frame: &[u8]) -> Result<Kept> {
-        let blocks = records(frame).filter_map(|record| match record {
+        let named = records(frame).filter_map(|record| match record {
             Record::Block(block) => Some(block),
             Record::Entry(_) => None,
         });
-        let blocks = in_files(blocks.collect(), &self.files.keyspaces());
-        let (back, pages) = self.files.tables().reload(&blocks);
+        // No more than is accounted for.
+        let mut blocks = Vec::with_capacity(named.clone().count());
+        blocks.extend(named);
+        let blocks = in_files(blocks, &self.files.keyspaces());
+        let go_on = || self.shared.check_not_stopping();
+        let (back, pages) = self.files.tables().reload(&blocks, go_on)?;
         let metrics = self.shared.metrics();
         metrics.add(Counter::reloaded_blocks, back);
         metrics.add(Counter::reload_pages, pages);
@@ -94,26 +101,29 @@ impl Reload {
     }
 
     fn reload_entries(&self, frame: &[u8]) -> Result<Kept> {
-        let entries = records(frame).filter_map(|record| match record {
+        let named = records(frame).filter_map(|record| match record {
             Record::Block(_) => None,
             Record::Entry(entry) => Some(entry),
         });
-        let mut entries: Vec<_> = entries.collect();
+        let mut entries = Vec::with_capacity(named.clone().count());
+        entries.extend(named);
         // Neighbours wait for the same blocks.
         entries.sort_unstable_by_key(|entry: &WarmEntry<'_>| (entry.keyspace, entry.key));
-        let (keyspaces, mut back) = (self.files.keyspaces(), 0);
+        let (keyspaces, mut back, mut tried) = (self.files.keyspaces(), 0, false);
         for of_one in entries.chunk_by(|a, b| a.keyspace == b.keyspace) {
             let id = of_one.first().map(|entry| entry.keyspace);
             let keyspace = keyspaces.iter().find(|keyspace| Some(keyspace.id()) == id);
             if let Some(keyspace) = keyspace {
-                back += match self.reads.reload(keyspace, of_one) {
-                    Err(Error::KeyspaceDropped { .. }) => 0,
+                let kept = match self.reads.reload(keyspace, of_one) {
+                    Err(Error::KeyspaceDropped { .. }) => None,
                     kept => kept?,
                 };
+                tried |= kept.is_some();
+                back += kept.unwrap_or(0);
             }
         }
         self.shared.metrics().add(Counter::reloaded_entries, back);
-        Ok(Kept::of(back, !entries.is_empty()))
+        Ok(Kept::of(back, tried))
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) mod warm;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -103,6 +103,8 @@ pub(super) struct Files {
     lock: Mutex<Option<Box<dyn FileLock>>>,
     /// What memory held before, until it is read back.
     warm: Mutex<Option<WarmFile>>,
+    /// Whether it was, as far as it is worth it, or there was nothing.
+    reloaded: AtomicBool,
 }
 
 impl Files {
@@ -128,6 +130,7 @@ impl Files {
             due,
             lock: Mutex::new(None),
             warm: Mutex::new(None),
+            reloaded: AtomicBool::new(true),
         }
     }
 
@@ -136,12 +139,21 @@ impl Files {
         *self.lock.lock() = Some(lock);
     }
 
-    /// Goes on with what was known of memory before the database was closed.
+    /// Goes on with what was known of memory before the database was closed, if there are threads
+    /// to read it back.
     pub(super) fn go_on_from(&self, warm: Option<(WarmFile, Vec<f32>)>) {
-        if let Some((warm, learned)) = warm {
+        self.reloaded.store(warm.is_none(), Ordering::Release);
+        if let Some((warm, learned)) = warm
+            && self.shared.has_threads()
+        {
             self.shared.options().memory.cache().go_on_from(&learned);
             *self.warm.lock() = Some(warm);
         }
+    }
+
+    /// Memory holds all that it did before that is worth it.
+    pub(super) fn set_reloaded(&self) {
+        self.reloaded.store(true, Ordering::Release);
     }
 
     /// Takes what is to be read back into memory, the first time.
@@ -358,9 +370,13 @@ impl Files {
             .forget_all(&files.map(|file| file.slot().cache_id()).collect());
     }
 
-    /// Keeps what memory holds of the tables for the next time that the database is open.
+    /// Keeps what memory holds of the tables for the next time that the database is open; what was
+    /// kept before, if that did not come back and the database was hardly used since.
     pub(super) fn keep_warm(&self) {
-        warm::write(&self.shared, &self.tree.lock());
+        let policy = self.shared.options().memory.cache().policy();
+        if self.reloaded.load(Ordering::Acquire) || policy.is_settled() {
+            warm::write(&self.shared, &self.tree.lock());
+        }
     }
 
     /// Seals the manifest, the last thing that a database writes.

@@ -5,7 +5,6 @@
 //! Written at closing, read in the background once the database is open. Hints only, as `HINTS`
 //! is: no bytes of a block and no value are in it, and nothing here fails.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,9 +13,8 @@ use super::{HINTS_MAX_BYTES, Tree};
 use crate::base::checksum::checksum;
 use crate::base::coding::{put_varint, take, take_len, take_u32, take_varint};
 use crate::budget::{Budget, Reservation, Role, reload_at_once};
-use crate::cache::{Held, HeldEntry, WarmBlock};
+use crate::cache::{Held, HeldEntry, HeldVisitor, SpaceId, WarmBlock};
 use crate::db::context::DbContext;
-use crate::db::keyspaces::KeyspaceInner;
 use crate::fs::{Access, BlockKind, Fs, PAGE, Purpose, ReadFile, ReadTag, WriteFile};
 
 /// The file's name.
@@ -134,7 +132,7 @@ fn take_record<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
 }
 
 /// The records of a frame, up to the first that makes no sense.
-pub(in crate::db) fn records(mut frame: &[u8]) -> impl Iterator<Item = Record<'_>> {
+pub(in crate::db) fn records(mut frame: &[u8]) -> impl Iterator<Item = Record<'_>> + Clone {
     std::iter::from_fn(move || take_record(&mut frame))
 }
 
@@ -152,7 +150,9 @@ struct WarmWriter<'a> {
     learned: Vec<f32>,
     /// The files by their names in the cache, ascending.
     numbers: Vec<(u64, u64)>,
-    keyspaces: &'a BTreeMap<u32, Arc<KeyspaceInner>>,
+    /// The keyspaces by theirs, ascending.
+    keyspaces: Vec<(SpaceId, u32)>,
+    failed: Option<io::Error>,
     /// Records that are not written yet, and how many bytes make a frame.
     frame: Vec<u8>,
     full: usize,
@@ -180,8 +180,21 @@ impl WarmWriter<'_> {
         Ok(())
     }
 
-    /// Adds something if it is of this database; says whether there is room for more.
-    fn add(&mut self, held: Held<'_>) -> io::Result<bool> {
+    /// Writes what is left; says whether there is a file.
+    fn finish(&mut self) -> io::Result<bool> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if !self.frame.is_empty() {
+            self.write_frame()?;
+        }
+        Ok(self.file.is_some())
+    }
+}
+
+impl HeldVisitor for WarmWriter<'_> {
+    /// Adds something if it is of this database.
+    fn see(&mut self, held: Held<'_>) -> bool {
         match held {
             Held::Block(block) => {
                 let at = (self.numbers).binary_search_by_key(&block.file, |(id, _)| *id);
@@ -191,25 +204,19 @@ impl WarmWriter<'_> {
                 }
             }
             Held::Entry(entry) => {
-                let mut all = self.keyspaces.iter();
-                let of = all.find(|(_, keyspace)| keyspace.entries().has(&entry));
-                if let Some((id, _)) = of {
+                let at = (self.keyspaces).binary_search_by_key(&entry.space, |(space, _)| *space);
+                let at = at.ok().and_then(|at| self.keyspaces.get(at));
+                if let Some((_, id)) = at {
                     put_entry(&mut self.frame, *id, &entry);
                 }
             }
         }
-        if self.frame.len() >= self.full {
-            self.write_frame()?;
-        }
-        Ok(self.written < HINTS_MAX_BYTES)
+        self.frame.len() < self.full
     }
 
-    /// Writes what is left; says whether there is a file.
-    fn finish(&mut self) -> io::Result<bool> {
-        if !self.frame.is_empty() {
-            self.write_frame()?;
-        }
-        Ok(self.file.is_some())
+    fn empty(&mut self) -> bool {
+        self.failed = self.write_frame().err();
+        self.failed.is_none() && self.written < HINTS_MAX_BYTES
     }
 }
 
@@ -225,7 +232,8 @@ pub(super) fn write(shared: &DbContext, tree: &Tree) {
     let files = || versions.iter().flat_map(|version| version.files());
     let count = files().count();
     let full = (reload_at_once(limit) / BYTES_READ).clamp(FRAME.0, FRAME.1) as usize;
-    let bytes = full + LARGEST_RECORD + count * size_of::<(u64, u64)>();
+    let listed = count * size_of::<(u64, u64)>() + keyspaces.len() * size_of::<(SpaceId, u32)>();
+    let bytes = full + LARGEST_RECORD + listed;
     // Without memory for it nothing is kept.
     let Some(_held) = shared.budget().try_reserve(Role::Tables, bytes as u64) else {
         return;
@@ -234,6 +242,11 @@ pub(super) fn write(shared: &DbContext, tree: &Tree) {
     numbers.extend(files().map(|file| (file.slot().cache_id(), file.number())));
     numbers.retain(|(id, _)| *id != 0);
     numbers.sort_unstable();
+    let spaces = keyspaces
+        .iter()
+        .map(|(id, keyspace)| (keyspace.entries().id(), *id));
+    let mut spaces: Vec<_> = spaces.collect();
+    spaces.sort_unstable();
     let (tmp, path) = (shared.dir().join(WARM_TMP), shared.dir().join(WARM));
     let fs = &**shared.fs();
     let mut writer = WarmWriter {
@@ -242,19 +255,14 @@ pub(super) fn write(shared: &DbContext, tree: &Tree) {
         file: None,
         learned: cache.policy().learned(),
         numbers,
-        keyspaces,
+        keyspaces: spaces,
+        failed: None,
         frame: Vec::with_capacity(full + LARGEST_RECORD),
         full,
         written: 0,
     };
-    let mut result = Ok(());
-    cache.each_held(&mut |held| {
-        writer.add(held).unwrap_or_else(|error| {
-            result = Err(error);
-            false
-        })
-    });
-    let replace = || match result.and_then(|()| writer.finish())? {
+    cache.each_held(&mut writer);
+    let mut replace = || match writer.finish()? {
         true => fs.rename(&tmp, &path),
         // What there was before is of another time.
         false if fs.exists(&path)? => fs.remove(&path),
@@ -274,8 +282,9 @@ pub(in crate::db) struct WarmFile {
     held: Reservation,
 }
 
-/// What reading takes for each byte of a frame: itself, and what is made of it.
-const BYTES_READ: u64 = 10;
+/// What reading takes for each byte of a frame: itself, and what is made of it: four bytes may name
+/// a block, with its file twice.
+const BYTES_READ: u64 = 24;
 
 impl WarmFile {
     /// The file of a folder, and what was learned; `None` where there is none that is sound.
@@ -342,7 +351,9 @@ impl WarmFile {
         let mut words = &head[..];
         let (len, sum) = (take_u32(&mut words)?, take_u32(&mut words)?);
         self.held.resize(0);
-        let fits = u64::from(len) <= left && self.held.try_grow(u64::from(len) * BYTES_READ);
+        let len = u64::from(len);
+        let is_one = len <= left && len <= FRAME.1 + LARGEST_RECORD as u64;
+        let fits = is_one && self.held.try_grow(len * BYTES_READ);
         if !fits {
             return None;
         }

@@ -3,6 +3,7 @@
 //!
 //! Nobody asked for these keys: neither keys nor partitions count as looked up.
 
+use super::entries::epoch_of;
 use super::{ReadPath, TableVisit};
 use crate::base::key::{EntryKind, SeqNo};
 use crate::budget::{AdmittedWork, Role, reload_at_once};
@@ -16,6 +17,9 @@ use crate::version::Run;
 /// Keys that are looked up together at most: the reads of others wait beside them. With half of it
 /// what was in memory is back later; with more than double, lookups meanwhile take longer.
 const TOGETHER: usize = 8;
+
+/// Reads of so many bytes are made under the smallest budgets too.
+const LEAST_READ: usize = 8 << 10;
 
 /// What the lookup of a key takes until it is done, in bytes, as of `multi_get`.
 const KEY_MEMORY: u64 = 1 << 10;
@@ -53,33 +57,38 @@ struct Reloader<'a> {
 
 impl ReadPath {
     /// Offers the cache what tables have of keys, some of them together. Gives how many it has
-    /// then.
+    /// then; `None` where that is not to be.
     pub(in crate::db) fn reload(
         &self,
         keyspace: &KeyspaceInner,
         entries: &[WarmEntry<'_>],
-    ) -> Result<u64> {
+    ) -> Result<Option<u64>> {
         let room = reload_at_once(self.shared.working_limit()) / KEY_MEMORY;
-        let mut kept = 0;
+        let mut kept = None;
         for entries in entries.chunks((room as usize).clamp(1, TOGETHER)) {
             self.shared.check_not_stopping()?;
-            kept += self.reload_together(keyspace, entries)?;
+            let more = self.reload_together(keyspace, entries)?;
+            kept = more.map(|more| kept.unwrap_or(0) + more).or(kept);
         }
         Ok(kept)
     }
 
-    fn reload_together(&self, keyspace: &KeyspaceInner, entries: &[WarmEntry<'_>]) -> Result<u64> {
+    fn reload_together(
+        &self,
+        keyspace: &KeyspaceInner,
+        entries: &[WarmEntry<'_>],
+    ) -> Result<Option<u64>> {
         let (budget, bytes) = (self.shared.budget(), entries.len() as u64 * KEY_MEMORY);
         let open = || self.shared.check_not_stopping();
         let _permit = budget.admit(AdmittedWork::Lookups, bytes, open)?;
         let _held = budget.reserve(Role::Iterators, bytes);
-        let Some(epoch) = keyspace.entries().epoch() else {
-            return Ok(0);
+        let Some(epoch) = epoch_of(&self.shared, keyspace) else {
+            return Ok(None);
         };
         let (state, seq) = keyspace.read_point(|| self.visibility.newest());
         keyspace.check_alive()?;
         if !keyspace.entries().shows_all_to(seq) {
-            return Ok(0);
+            return Ok(None);
         }
         // What is read here is no sign that time has passed.
         let cache = self.shared.options().memory.cache();
@@ -93,7 +102,7 @@ impl ReadPath {
             kept: 0,
         };
         reloader.look_up(entries)?;
-        Ok(reloader.kept)
+        Ok(Some(reloader.kept))
     }
 }
 
@@ -101,6 +110,7 @@ impl<'a> Reloader<'a> {
     fn look_up(&mut self, entries: &[WarmEntry<'_>]) -> Result<()> {
         let mut waiting = Vec::new();
         let cache = self.path.shared.options().memory.cache();
+        // As far as memory answers.
         for entry in entries {
             let share = self.path.shared.options().hash_sharing;
             let lookup = Lookup::new(entry.key, self.seq, share).for_entry();
@@ -111,8 +121,12 @@ impl<'a> Reloader<'a> {
             let runs = runs.map(|(level, run)| (level, &**run));
             waiting.extend(self.visit_runs(candidate, lookup, runs)?);
         }
+        let most = (reload_at_once(self.path.shared.limit()) as usize).max(LEAST_READ);
         while !waiting.is_empty() {
+            // What is in a large block is no entry.
+            waiting.retain(|pending| pending.get.bytes() <= most);
             self.path.tables.read_for(&mut waiting, &mut 0)?;
+            // Each goes on until it waits again, or has its answer.
             let mut still = Vec::with_capacity(waiting.len());
             for mut pending in waiting {
                 match pending.get.poll()? {
@@ -190,6 +204,10 @@ impl<'a> Reloader<'a> {
         let cache = self.path.shared.options().memory.cache();
         let of = (self.keyspace.entries(), self.epoch);
         let value = value.map(|value: &TableValue| &**value);
+        // What is too long was left out.
+        if value.is_some_and(<[u8]>::is_empty) {
+            return;
+        }
         self.kept += u64::from(cache.offer_entry(of, candidate, lookup.key(), value));
     }
 }

@@ -68,6 +68,11 @@ impl<'a> PendingGet<'a> {
         }
     }
 
+    /// Bytes of the block that it waits for, with what comes along.
+    pub(crate) fn bytes(&self) -> usize {
+        self.need.bytes()
+    }
+
     /// The key and snapshot, to be looked for in other tables.
     pub(crate) fn into_lookup(self) -> Lookup<'a> {
         self.lookup

@@ -8,6 +8,10 @@ use std::ops::{Deref, Range};
 use crate::base::digest::KeyDigest;
 use crate::base::key::{SeqNo, Tag};
 use crate::cache::Block;
+use crate::fs::PAGE;
+
+/// No entry of the cache is longer.
+const LONGEST_ENTRY: usize = PAGE / 3;
 
 /// A key looked for, at a snapshot.
 #[derive(Debug)]
@@ -17,8 +21,8 @@ pub(crate) struct Lookup<'a> {
     digest: Cell<Option<KeyDigest>>,
     /// Compute the digest once for all tables (hash sharing), not once for each.
     share_digest: bool,
-    /// The value found is left out.
-    key_only: bool,
+    /// A longer value that is found is left out: an empty one is in its place.
+    longest_value: usize,
     /// Nothing that is read for it is offered to the cache.
     in_passing: bool,
 }
@@ -31,7 +35,7 @@ impl<'a> Lookup<'a> {
             tag: Tag::seek(snapshot),
             digest: Cell::new(None),
             share_digest,
-            key_only: false,
+            longest_value: usize::MAX,
             in_passing: false,
         }
     }
@@ -49,15 +53,17 @@ impl<'a> Lookup<'a> {
     /// Looks whether the key is there: what is found comes with an empty value, and copies nothing.
     pub(crate) fn for_key_only(self) -> Self {
         Lookup {
-            key_only: true,
+            longest_value: 0,
             ..self
         }
     }
 
-    /// Looks the key up for an entry of the cache: nothing that is read for it stays in memory.
+    /// Looks the key up for an entry of the cache: nothing that is read for it stays in memory, and
+    /// a value that is too long for an entry is left out.
     pub(crate) fn for_entry(self) -> Self {
         Lookup {
             in_passing: true,
+            longest_value: LONGEST_ENTRY,
             ..self
         }
     }
@@ -69,7 +75,13 @@ impl<'a> Lookup<'a> {
 
     /// Whether the value found is left out.
     pub(crate) fn key_only(&self) -> bool {
-        self.key_only
+        self.longest_value == 0
+    }
+
+    /// Whether a value of this length is left out.
+    #[inline]
+    pub(super) fn leaves_out(&self, len: usize) -> bool {
+        len > self.longest_value
     }
 
     /// A table begins to use the lookup.

@@ -142,7 +142,7 @@ impl Get<'_> {
             Search::Found { tag, .. } if tag.kind().is_none() => {
                 Err(table.blocks.damage(start, UNKNOWN_KIND))
             }
-            Search::Found { tag, .. } if lookup.key_only() => {
+            Search::Found { tag, value } if lookup.leaves_out(value.len()) => {
                 Ok(BlockAnswer::Found { tag, value: 0..0 })
             }
             Search::Found { tag, value } => Ok(BlockAnswer::Found { tag, value }),
