@@ -25,9 +25,6 @@ const PASSING_STEP: f32 = 1.0 / 8.0;
 /// After so many ticks all of a window has been observed, but for one in 65,000.
 const MOST_TICKS_KEPT: u32 = 16 * TICKS_PER_HALF_LIFE;
 
-/// Averages that come to nothing may end so far below it.
-const ROUNDED: f32 = 1e-3;
-
 /// No count of blocks or uses that was learned is larger.
 const MOST_LEARNED: f32 = 1e9;
 
@@ -125,7 +122,8 @@ impl PolicyState {
     /// Goes on from what was learned before a restart; false where it is no such thing, or
     /// something was learned meanwhile.
     pub(crate) fn go_on_from(&self, learned: &[f32]) -> bool {
-        let sound = |number: &f32| (-ROUNDED..=MOST_LEARNED).contains(number);
+        // Averages that come to nothing may end below it.
+        let sound = |number: &f32| number.abs() <= MOST_LEARNED;
         let fresh = self.decay.accesses() == 0 && self.decay.all_ticks() == 0;
         let [ticks, blocks, price, passing, rest @ ..] = learned else {
             return false;
@@ -235,5 +233,41 @@ impl PolicyState {
     /// A byte was taken that nobody needed.
     pub(crate) fn note_free(&self) {
         self.price.note_free();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learned_goes_on_unless_it_makes_no_sense_or_is_too_late() {
+        let before = PolicyState::new(2);
+        before.count_blocks(1000);
+        before.advance(1 << 16);
+        before.note_marginal(0.5);
+        let learned = before.learned();
+        // An average that came to nothing may have ended below it.
+        let below = |at: usize| {
+            let mut learned = learned.clone();
+            learned[at] = -0.25;
+            learned
+        };
+        let after = PolicyState::new(2);
+        assert!(after.go_on_from(&below(learned.len() - 1)));
+        assert!(after.under_pressure() && after.price() == before.price());
+        assert_eq!(after.window(), before.window());
+        assert!(!after.go_on_from(&learned), "it goes on from one time only");
+        for wrong in [f32::NAN, f32::INFINITY, 1e30] {
+            for at in 0..learned.len() {
+                let mut wrong_one = learned.clone();
+                wrong_one[at] = wrong;
+                assert!(
+                    !PolicyState::new(2).go_on_from(&wrong_one),
+                    "{wrong} at {at}"
+                );
+            }
+        }
+        assert!(!PolicyState::new(2).go_on_from(&learned[1..]));
     }
 }
