@@ -62,18 +62,14 @@ impl BlockCache {
                 from = 1;
             }
             for shard in &self.shards {
-                let mut show = |worth, _, held: Held<'_>| {
-                    !(from..above).contains(&class_of(worth)) || visitor.see(held)
-                };
-                let mut next = shard.lock().each_held(by, HeldPlace::default(), &mut show);
+                let mut next = Some(HeldPlace::default());
                 while let Some(at) = next {
-                    if !visitor.empty() {
+                    next = shard.lock().each_held(by, at, &mut |worth, _, held| {
+                        !(from..above).contains(&class_of(worth)) || visitor.see(held)
+                    });
+                    if next.is_some() && !visitor.empty() {
                         return;
                     }
-                    let mut show = |worth, _, held: Held<'_>| {
-                        !(from..above).contains(&class_of(worth)) || visitor.see(held)
-                    };
-                    next = shard.lock().each_held(by, at, &mut show);
                 }
             }
             above = from;

@@ -67,16 +67,6 @@ pub(crate) struct EntrySpace {
 pub(crate) struct Epoch(u64);
 
 impl EntrySpace {
-    /// An entry that was in the cache: how often it was used, and the page reads it saves.
-    pub(crate) fn held<'a>(&self, key: &'a [u8], uses: u8, saves: f32) -> HeldEntry<'a> {
-        HeldEntry {
-            space: self.id,
-            key,
-            uses,
-            saves,
-        }
-    }
-
     /// Its number in the cache, which is that of its entries.
     pub(crate) fn id(&self) -> SpaceId {
         self.id
@@ -207,21 +197,22 @@ impl BlockCache {
         })
     }
 
-    /// A key that was in the cache before a restart.
+    /// A key that was in the cache before a restart: how often it was used lately, and the page
+    /// reads that a lookup of it saved.
     pub(crate) fn candidate(
         &self,
         space: &EntrySpace,
         digest: KeyDigest,
-        was: &HeldEntry<'_>,
+        (uses, saves): (u8, f32),
     ) -> Candidate {
         let hash = space.id.hash(digest);
         let shard = self.shard(hash).lock();
-        let expected = shard.entries.rates.expected(was.uses);
+        let expected = shard.entries.rates.expected(uses);
         Candidate {
             hash,
             expected: shard.entries.frequency.at_rest(expected, 0),
-            cost: was.saves,
-            uses: Some(was.uses),
+            cost: saves,
+            uses: Some(uses),
         }
     }
 

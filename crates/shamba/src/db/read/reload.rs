@@ -3,8 +3,8 @@
 //!
 //! Nobody asked for these keys: neither keys nor partitions count as looked up.
 
+use super::ReadPath;
 use super::entries::epoch_of;
-use super::{ReadPath, TableVisit};
 use crate::base::key::{EntryKind, SeqNo};
 use crate::budget::{AdmittedWork, Role, reload_at_once};
 use crate::cache::{Candidate, Epoch};
@@ -27,7 +27,7 @@ const KEY_MEMORY: u64 = 1 << 10;
 /// The lookup of a key between two reads.
 struct PendingEntry<'a, R> {
     candidate: Candidate,
-    /// The runs not visited yet, with their levels.
+    /// The runs not visited yet.
     runs: R,
     get: PendingGet<'a>,
 }
@@ -115,10 +115,9 @@ impl<'a> Reloader<'a> {
             let share = self.path.shared.options().hash_sharing;
             let lookup = Lookup::new(entry.key, self.seq, share).for_entry();
             let space = self.keyspace.entries();
-            let was = space.held(entry.key, entry.uses, entry.saves);
-            let candidate = cache.candidate(space, lookup.digest(&mut 0), &was);
-            let runs = self.state.version.runs();
-            let runs = runs.map(|(level, run)| (level, &**run));
+            let was = (entry.uses, entry.saves);
+            let candidate = cache.candidate(space, lookup.digest(&mut 0), was);
+            let runs = self.state.version.runs().map(|(_, run)| &**run);
             waiting.extend(self.visit_runs(candidate, lookup, runs)?);
         }
         let most = (reload_at_once(self.path.shared.limit()) as usize).max(LEAST_READ);
@@ -153,7 +152,7 @@ impl<'a> Reloader<'a> {
     }
 
     /// Asks the tables of the runs, as far as memory answers; what waits for a read then.
-    fn visit_runs<'k, R: Iterator<Item = (usize, &'a Run)>>(
+    fn visit_runs<'k, R: Iterator<Item = &'a Run>>(
         &mut self,
         candidate: Candidate,
         lookup: Lookup<'k>,
@@ -162,16 +161,11 @@ impl<'a> Reloader<'a> {
     where
         'a: 'k,
     {
-        while let Some((level, run)) = runs.next() {
+        while let Some(run) = runs.next() {
             let Some(file) = run.find(lookup.key()) else {
                 continue;
             };
-            let visit = TableVisit {
-                level,
-                file,
-                weight: 0,
-            };
-            let opened = self.path.tables.visit(visit.file)?;
+            let opened = self.path.tables.visit(file)?;
             let table = opened.as_deref().ok_or(Error::Closed)?.table();
             let reads = self.keyspace.limits().module_reads(file);
             let mut state = GetState::new(table, &lookup, reads);
@@ -204,7 +198,7 @@ impl<'a> Reloader<'a> {
         let cache = self.path.shared.options().memory.cache();
         let of = (self.keyspace.entries(), self.epoch);
         let value = value.map(|value: &TableValue| &**value);
-        // What is too long was left out.
+        // What is too long was left out, and an empty value looks the same: it comes with a lookup.
         if value.is_some_and(<[u8]>::is_empty) {
             return;
         }
