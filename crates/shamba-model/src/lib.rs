@@ -28,5 +28,6 @@ pub mod search;
 pub mod trade_off;
 pub mod tree;
 pub mod utility;
+pub mod write_memory;
 
 pub use error::ModelError;

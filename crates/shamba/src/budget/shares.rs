@@ -200,6 +200,13 @@ pub(crate) fn merge_keys(limit: u64) -> u64 {
     limit / 8
 }
 
+/// Bytes of a memtable from which on it is asked whether lookups need its memory more. With half of
+/// it flushes are twice as many where writes are few, each of a table; with twice of it lookups
+/// miss as much memory more.
+pub(crate) fn least_memtable_bytes(limit: u64) -> u64 {
+    max_memtable_bytes(limit) / 4
+}
+
 /// Bytes of memtables that are flushed together, which are given back late. A table is synced in a
 /// fraction of a millisecond, in which hundreds of KiB are written: of larger memtables more would
 /// gain nothing.
@@ -227,9 +234,13 @@ pub(crate) fn keys_of_whole_filter(limit: u64) -> u64 {
     limit / 256
 }
 
-/// The most keys of a partition, as far as the budget says: less is gathered before it is written.
+/// The most keys of a partition, as far as the budget says: each takes up to 44 bytes while their
+/// filter is built. Half of the least budget is left to others. Each block of a partition begins a
+/// page, so that many small ones take storage, which merges write: under 1.7 MiB half as much
+/// again with partitions of 1,700 keys as with those of 3,400. With twice of it one takes more than
+/// all merges have.
 pub(crate) fn partition_keys(limit: u64) -> u32 {
-    u32::try_from(limit / 1024).unwrap_or(u32::MAX)
+    u32::try_from(limit.saturating_sub(MIN_MEMORY / 2) / 512).unwrap_or(u32::MAX)
 }
 
 /// The most bytes of blocks that the inputs of a merge hold together. Several merges may run. With

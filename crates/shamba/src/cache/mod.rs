@@ -37,7 +37,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::base::interner::Interner;
-use crate::budget::{Budget, Reclaim, Role, room_for_what_is_written};
+use crate::budget::{Budget, Reclaim, Role, loose_slots, room_for_what_is_written};
 use crate::fs::BlockKind;
 use crate::value::{FilterGeometry, PartitionStats, PolicyState};
 pub(crate) use entries::{CachedEntry, Candidate, EntrySpace, Epoch, HeldEntry, SpaceId};
@@ -91,6 +91,12 @@ pub(crate) struct Owner<'a> {
     /// each; otherwise of no meaning.
     pub(crate) rejected_by: u8,
 }
+
+/// How often blocks are moved together before some go for others' memory, who waits for it some
+/// microseconds longer. What went would be read again, of a filter a column with each read: while
+/// half of all operations write, with none of it 1.75 pages are read by a lookup that reads 1.60 as
+/// it is (10 % of memory, uniform, half exist); with a fifth of it 1.66, with five times 1.57.
+const GATHERED: usize = 100;
 
 /// What a resident block is charged over its length, in bytes: its header, and the shard's
 /// bookkeeping. To that comes what is left of the memory that it lies in, of a block of a page
@@ -298,21 +304,43 @@ impl BlockCache {
     }
 }
 
+impl BlockCache {
+    /// The next shard that is to give something.
+    fn next_shard(&self) -> Option<&Mutex<Shard>> {
+        let next = self.next_victim.fetch_add(1, Ordering::Relaxed);
+        self.shards.get(next & (self.shards.len() - 1))
+    }
+
+    /// Moves blocks together, where free slots between them take much memory, until so many bytes
+    /// of frames are free; gives these back and says how many bytes that were.
+    fn gather(&self, bytes: u64) -> u64 {
+        let few = loose_slots(self.budget.limit());
+        for _ in 0..GATHERED {
+            if self.store.loose() <= few || self.store.idle() >= bytes {
+                break;
+            }
+            if let Some(shard) = self.next_shard() {
+                shard.lock().repack();
+            }
+        }
+        self.store.reclaim(bytes)
+    }
+}
+
 impl Reclaim for BlockCache {
-    /// Takes an equal part from each shard, starting where the last call ended.
+    /// Takes what is free between blocks, then an equal part from each shard, starting where the
+    /// last call ended.
     fn reclaim(&self, bytes: u64) -> u64 {
-        let count = self.shards.len();
-        let part = bytes.div_ceil(count as u64).max(1);
+        let part = bytes.div_ceil(self.shards.len() as u64).max(1);
         let by = replacement(&self.policy);
-        let mut freed = 0;
+        let mut freed = self.gather(bytes);
         loop {
             let before = freed;
-            for _ in 0..count {
+            for _ in 0..self.shards.len() {
                 if freed >= bytes {
                     return freed;
                 }
-                let at = self.next_victim.fetch_add(1, Ordering::Relaxed) & (count - 1);
-                if let Some(shard) = self.shards.get(at) {
+                if let Some(shard) = self.next_shard() {
                     freed += shard
                         .lock()
                         .evict(by, part.min(bytes - freed), &self.policy);

@@ -462,3 +462,23 @@ fn counters_are_as_many_as_accesses_to_data_need() {
     assert_eq!(counters(BlockKind::Index), 64);
     assert_eq!(counters(BlockKind::Data), 8192);
 }
+
+#[test]
+fn what_is_free_between_blocks_is_taken_before_blocks_go() {
+    // A third of a page each, and every other one goes: nearly every frame is half empty.
+    let (budget, cache) = cache(300, 4);
+    for page in 0..400 {
+        for file in [1, 2] {
+            let key = key(file, page);
+            cache.insert(data(key, Priority::Low), &bytes(key, 1300));
+        }
+    }
+    cache.remove_file(2);
+    let left = || cache.stats().total().blocks;
+    assert_eq!(left(), 400);
+    let (loose, free) = (cache.store.loose(), budget.limit() - budget.used());
+    assert!(loose > 100 * crate::fs::PAGE as u64, "{loose}");
+    let memtable = budget.try_reserve(Role::Memtable, free + loose / 2);
+    assert!(memtable.is_some());
+    assert!(left() > 390, "{} of 400", left());
+}

@@ -1,7 +1,7 @@
 //! How a tree is merged: the merge policies, and what their pickers go by beside the version. Plain
 //! data.
 
-use shamba_model::tree::level_capacity;
+use shamba_model::tree::{self, level_capacity};
 
 use crate::base::key::SeqNo;
 use crate::version::MAX_LEVELS;
@@ -39,6 +39,17 @@ pub enum MergePolicy {
     /// Tiering on all levels but the last, which is one run: point lookups of leveling, since the
     /// last level holds most data, with little more writing than tiering.
     LazyLeveling,
+}
+
+impl MergePolicy {
+    /// The policy as models know it.
+    pub(crate) fn modelled(self) -> tree::MergePolicy {
+        match self {
+            MergePolicy::Leveling { .. } => tree::MergePolicy::Leveling,
+            MergePolicy::Tiering => tree::MergePolicy::Tiering,
+            MergePolicy::LazyLeveling => tree::MergePolicy::LazyLeveling,
+        }
+    }
 }
 
 impl Default for MergePolicy {

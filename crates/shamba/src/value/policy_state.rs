@@ -176,6 +176,21 @@ impl PolicyState {
         }
     }
 
+    /// Accesses so far.
+    pub(crate) fn accesses(&self) -> u64 {
+        self.decay.accesses()
+    }
+
+    /// The page reads that a byte of memory would save with each access; 0 where memory is not
+    /// short, or nobody knows.
+    pub(crate) fn reads_of_a_byte(&self) -> f64 {
+        if self.is_active() && self.under_pressure() {
+            f64::from(self.price()) / self.window()
+        } else {
+            0.0
+        }
+    }
+
     /// The accesses in a window: the sum of what is left of each.
     pub(crate) fn window(&self) -> f64 {
         self.decay.window()

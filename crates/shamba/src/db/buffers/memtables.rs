@@ -9,14 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use shamba_model::write_memory::{accesses_to_gather, merges_saved};
 
 use super::frozen::FrozenList;
 use super::wal_files::{ActiveLog, WalFiles};
-use crate::budget::{Role, Sharer, frozen_together, memtable_share};
+use crate::base::pages::PAGE;
+use crate::budget::{Role, Sharer, frozen_together, least_memtable_bytes, memtable_share};
 use crate::db::context::DbContext;
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
+use crate::value::PolicyState;
 
 /// What the leader of the writers works on.
 pub(in crate::db) struct Writer {
@@ -151,19 +154,38 @@ impl Memtables {
         memtable.charge(entries.count, entries.bytes, self.share())
     }
 
-    /// Whether `more` bytes would make a memtable larger than one made now would be: the budget may
-    /// have changed since.
+    /// Whether `more` bytes would make an active memtable larger than it should be: than one made
+    /// now would be, since the budget may have changed, or than is worth its memory.
     pub(in crate::db) fn exceeds_capacity(
         &self,
         keyspace: &KeyspaceInner,
         memtable: &Memtable,
         more: usize,
     ) -> bool {
-        let now = keyspace
-            .options()
-            .memtable_capacity(self.shared.working_limit());
-        let most = now.min(memtable.capacity());
-        most < memtable.capacity() && !memtable.is_empty() && memtable.bytes_used() + more > most
+        let limit = self.shared.working_limit();
+        let bytes = memtable.bytes_used() + more;
+        let most = keyspace.options().memtable_capacity(limit);
+        !memtable.is_empty()
+            && (most < memtable.capacity() && bytes > most
+                || bytes as u64 > least_memtable_bytes(limit) && self.has_gathered(keyspace))
+    }
+
+    /// Whether lookups have paid for the memory of an active memtable what its entries save by
+    /// being flushed together ([`shamba_model::write_memory`]).
+    fn has_gathered(&self, keyspace: &KeyspaceInner) -> bool {
+        let policy = self.policy();
+        let reads = policy.reads_of_a_byte();
+        if reads == 0.0 {
+            return false;
+        }
+        let options = keyspace.options();
+        let merges = merges_saved(options.merge_policy.modelled(), options.size_ratio);
+        let since = policy.accesses().saturating_sub(keyspace.gathers_since());
+        since as f64 > accesses_to_gather(merges, reads, PAGE as f64)
+    }
+
+    fn policy(&self) -> &PolicyState {
+        self.shared.options().memory.cache().policy()
     }
 
     /// The keyspaces whose active memtables are to be flushed when memory is short: the largest, as
@@ -198,7 +220,8 @@ impl Memtables {
     /// Replaces a keyspace's active memtable by an empty one that takes an entry of `size` bytes;
     /// the old one waits to be flushed if there is anything in it.
     pub(in crate::db) fn freeze_active(&self, keyspace: &Arc<KeyspaceInner>, size: usize) {
-        keyspace.freeze_active(self.shared.budget(), size);
+        let accesses = self.policy().accesses();
+        keyspace.freeze_active(self.shared.budget(), size, accesses);
         self.frozen.add(keyspace);
     }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use shamba_model::expected_reads::Visits;
 use shamba_model::growing::{Content, Level, MOST_MISFIT, Table, next_filter, usual};
-use shamba_model::tree;
 
 use crate::compaction::{Granularity, MergePolicy, Parents, TargetRun, Task, TaskKind};
 use crate::db::keyspaces::KeyspaceInner;
@@ -172,14 +171,11 @@ fn shape(
 /// What a level holds on average.
 fn usual_content(keyspace: &KeyspaceInner, buffer_entries: f64, level: usize) -> Content {
     let options = keyspace.options();
-    let (policy, by_file) = match options.merge_policy {
-        MergePolicy::Leveling { granularity } => {
-            let by_file = granularity == Granularity::File;
-            (tree::MergePolicy::Leveling, by_file)
-        }
-        MergePolicy::Tiering => (tree::MergePolicy::Tiering, false),
-        MergePolicy::LazyLeveling => (tree::MergePolicy::LazyLeveling, false),
+    let by_file = MergePolicy::Leveling {
+        granularity: Granularity::File,
     };
+    let by_file = options.merge_policy == by_file;
+    let policy = options.merge_policy.modelled();
     let (ratio, runs) = (options.size_ratio, options.level0_runs);
     usual(policy, by_file, ratio, runs, buffer_entries, level as u32).unwrap_or_default()
 }

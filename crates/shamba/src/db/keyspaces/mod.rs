@@ -57,6 +57,8 @@ pub(crate) struct KeyspaceInner {
     flushes: Failing,
     compactions: Failing,
     limits: Limits,
+    /// Accesses to the cache when the active memtable was begun.
+    gathers_since: AtomicU64,
     level_counters: LevelCounters,
     operations: Operations,
     asked_designs: Mutex<AskedDesigns>,
@@ -112,6 +114,7 @@ impl KeyspaceInner {
             flushes: Failing::default(),
             compactions: Failing::default(),
             limits,
+            gathers_since: AtomicU64::new(cache.policy().accesses()),
             level_counters,
             operations,
             asked_designs: Mutex::default(),
@@ -174,10 +177,16 @@ impl KeyspaceInner {
         Memtable::new(budget, capacity.max(Memtable::room_for(1, size)))
     }
 
+    /// Accesses to the cache when the active memtable was begun.
+    pub(super) fn gathers_since(&self) -> u64 {
+        self.gathers_since.load(Ordering::Relaxed)
+    }
+
     /// Puts a fresh memtable, which takes an entry of `size` bytes, in the place of the active one,
-    /// which waits to be flushed if there is anything in it. For whoever keeps the list of those
-    /// with frozen memtables.
-    pub(super) fn freeze_active(&self, budget: &Arc<Budget>, size: usize) {
+    /// which waits to be flushed if there is anything in it; the cache has had so many accesses.
+    /// For whoever keeps the list of those with frozen memtables.
+    pub(super) fn freeze_active(&self, budget: &Arc<Budget>, size: usize, accesses: u64) {
+        self.gathers_since.store(accesses, Ordering::Relaxed);
         let fresh = Arc::new(self.fresh_memtable(budget, size));
         let full = self.state.load().active.clone();
         self.operations.add_frozen(full.len() as u64);

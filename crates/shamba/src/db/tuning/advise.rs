@@ -146,11 +146,7 @@ impl Question {
         let largest = self.environment.data_bytes() / buffer_bytes;
         let bits = self.fixed_bits.unwrap_or(design.bits_per_key);
         cost::Design {
-            policy: match design.merge_policy {
-                MergePolicy::Leveling { .. } => tree::MergePolicy::Leveling,
-                MergePolicy::Tiering => tree::MergePolicy::Tiering,
-                MergePolicy::LazyLeveling => tree::MergePolicy::LazyLeveling,
-            },
+            policy: design.merge_policy.modelled(),
             size_ratio: design.size_ratio.min(largest.max(2.0) as u32),
             buffer_bytes,
             filter_bytes: bits / 8.0 * self.entries(),
