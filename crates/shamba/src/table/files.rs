@@ -36,6 +36,11 @@ pub(super) struct FileHandle {
 }
 
 impl FileHandle {
+    /// The table's number.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The file's length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len

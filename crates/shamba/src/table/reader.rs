@@ -56,24 +56,19 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// Opens the table `number`: one page read, or two reads where the table is large. `cache_id`
+    /// Opens a table: one page read, or two reads where the table is large. `cache_id`
     /// names the file in the cache: one of [`BlockCache::new_file_id`], and the same when it is
     /// opened again.
     /// `partition_stats` is what is known of its partitions from the time when it was open before.
     /// `stated` is what the tree says of the table, if it is of a tree.
     pub(super) fn open(
         handle: Arc<FileHandle>,
-        number: u64,
         cache_id: u64,
         home: Arc<Home>,
         partition_stats: &ArcSwapOption<PartitionStats>,
         stated: Option<&Stated<'_>>,
     ) -> Result<Table> {
-        let source = TableSource {
-            handle,
-            number,
-            home,
-        };
+        let source = TableSource { handle, home };
         let cache = Arc::clone(&source.home.cache);
         let mut held = cache.budget().reserve(Role::Tables, 0);
         let (footer, plan, top) = source.open_meta(stated, &mut held)?;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
 use shamba_model::expected_reads::Visits;
 
 use super::pinned::Opened;
@@ -52,7 +51,7 @@ pub(super) struct SlotState {
     /// Whether it is among the table cache's closed ones.
     pub(super) listed: AtomicBool,
     /// What the statistics of its partitions start with.
-    pub(super) hint: Mutex<Option<Box<Hint>>>,
+    pub(super) hint: ArcSwapOption<Hint>,
     _held: Reservation,
 }
 
@@ -70,7 +69,7 @@ impl SlotState {
             cache_id: AtomicU64::new(0),
             partition_stats: ArcSwapOption::empty(),
             listed: AtomicBool::new(false),
-            hint: Mutex::new(None),
+            hint: ArcSwapOption::empty(),
             _held: budget.reserve(Role::Seen, STATE_BYTES),
         })
     }
@@ -115,14 +114,14 @@ impl TableSlot {
     /// there is memory.
     pub(crate) fn set_hint(&self, hint: Hint, budget: &Arc<Budget>) {
         if let Some(inner) = self.make(budget) {
-            *inner.hint.lock() = Some(Box::new(hint));
+            inner.hint.store(Some(Arc::new(hint)));
         }
     }
 
     /// Whether something was known of the file that waits for its opening.
     pub(crate) fn is_hinted(&self) -> bool {
         self.inner()
-            .is_some_and(|inner| inner.hint.lock().is_some())
+            .is_some_and(|inner| inner.hint.load().is_some())
     }
 
     /// What is known of each partition's visits, whether the file was opened or not.
@@ -130,7 +129,7 @@ impl TableSlot {
         let Some(inner) = self.inner() else {
             return Vec::new();
         };
-        match (&self.partition_stats(), &*inner.hint.lock()) {
+        match (&self.partition_stats(), &*inner.hint.load()) {
             (Some(partition_stats), _) => (0..partition_stats.len())
                 .map(|i| partition_stats.visits(i as u32))
                 .collect(),
@@ -145,7 +144,7 @@ impl TableSlot {
         if let Some(partition_stats) = &*inner.partition_stats.load() {
             return Some(partition_stats.all_visits());
         }
-        let hint = inner.hint.lock();
+        let hint = inner.hint.load();
         let add = |mut sum: Visits, more: &Visits| {
             sum += *more;
             sum

@@ -51,13 +51,12 @@ pub(super) const fn label(kind: BlockKind, purpose: Purpose) -> ReadTag {
 /// A table's file.
 pub(super) struct TableSource {
     pub(super) handle: Arc<FileHandle>,
-    pub(super) number: u64,
     pub(super) home: Arc<Home>,
 }
 
 impl TableSource {
     pub(super) fn path(&self) -> PathBuf {
-        self.home.path(self.number)
+        self.home.path(self.handle.number())
     }
 
     /// Fills `buf` with pages from `page` on.

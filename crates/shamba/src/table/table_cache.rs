@@ -206,7 +206,7 @@ impl TableCache {
         // First, so that no table that stays open has its file closed for this one.
         self.close_surplus(1);
         let table = self.open_file(number, cache_id, &inner.partition_stats, stated)?;
-        if let Some(hint) = inner.hint.lock().take()
+        if let Some(hint) = inner.hint.swap(None)
             && hint.visits.len() == table.partition_stats().len()
         {
             for (partition, visits) in (0..).zip(&hint.visits) {
@@ -231,7 +231,7 @@ impl TableCache {
     ) -> Result<Arc<Table>> {
         let file = self.home.files.open(number)?;
         let home = Arc::clone(&self.home);
-        let table = Table::open(file, number, cache_id, home, partition_stats, Some(&stated))?;
+        let table = Table::open(file, cache_id, home, partition_stats, Some(&stated))?;
         Ok(Arc::new(table))
     }
 

@@ -138,7 +138,6 @@ impl Folder {
         let number = name.trim_end_matches(".sst").parse().unwrap_or(0);
         Table::open(
             home.files.adopt(number, file),
-            number,
             id,
             home,
             &arc_swap::ArcSwapOption::empty(),

@@ -7,7 +7,7 @@
 //! `shamba_model::expected_reads`.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use shamba_model::expected_reads::{Prior, Visits};
 
@@ -20,6 +20,7 @@ use super::policy_state::PolicyState;
 use super::rejections::{ColumnEvidence, Outcome, Rejections, best_columns};
 use super::view::{PartitionView, fpr_of_resident};
 use crate::base::interner::unpaid_bytes;
+use crate::base::once_arc::OnceArc;
 use crate::base::pin_holder::{PinHolder, PinHolderSlot};
 use crate::budget::{Budget, Reservation, Role, allocated, shared};
 use crate::fs::BlockKind;
@@ -41,11 +42,12 @@ pub(crate) struct PartitionStats {
     priors: [SharedPrior; 3],
     /// The tick at which they were true.
     priors_tick: AtomicU16,
-    index_pages: u16,
+    /// 255 for more.
+    index_pages: u8,
     /// Whether a lookup came since this was taken last.
     accessed: AtomicBool,
     /// Who pins blocks of the table.
-    pin_holder: OnceLock<Box<PinHolderSlot>>,
+    pin_holder: OnceArc<PinHolderSlot>,
     _held: Reservation,
 }
 
@@ -71,9 +73,9 @@ impl PartitionStats {
             geometry,
             priors: Default::default(),
             priors_tick: AtomicU16::new(tick.wrapping_sub(1)),
-            index_pages: u16::try_from(index_pages).unwrap_or(u16::MAX),
+            index_pages: u8::try_from(index_pages).unwrap_or(u8::MAX),
             accessed: AtomicBool::new(false),
-            pin_holder: OnceLock::new(),
+            pin_holder: OnceArc::new(),
         }
     }
 
@@ -424,7 +426,9 @@ impl PartitionStats {
 
     /// Somebody pins blocks of the table from now on, in the place of who did before.
     pub(crate) fn set_pin_holder(&self, holder: Weak<dyn PinHolder>) {
-        self.pin_holder.get_or_init(Box::default).set(holder);
+        let slot = self.pin_holder.get();
+        slot.unwrap_or_else(|| self.pin_holder.get_or_set(Arc::default()))
+            .set(holder);
     }
 
     /// Tells who pins blocks of the table to let go of them.

@@ -164,7 +164,7 @@ fn read(env: &Env, ask: u8, fill_cache: bool) {
     let handle = env.home.files.adopt(1, file);
     let id = env.home.cache.new_file_id();
     let empty = arc_swap::ArcSwapOption::empty();
-    let opened = Table::open(handle, 1, id, Arc::clone(&env.home), &empty, None);
+    let opened = Table::open(handle, id, Arc::clone(&env.home), &empty, None);
     let Ok(table) = opened.map(Arc::new) else {
         return;
     };
