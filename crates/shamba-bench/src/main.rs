@@ -1,6 +1,6 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors.
 use clap::{Args, Parser, Subcommand};
-use shamba_bench::experiments::{cpu, indexes, reopen, writes};
+use shamba_bench::experiments::{cpu, indexes, mixes, reopen, writes};
 use shamba_bench::report::Report;
 use shamba_bench::{Result, cell, compare, engine, pressure, reproduce, trace};
 use std::path::PathBuf;
@@ -34,6 +34,8 @@ enum Command {
     Reopen(Asked<reopen::Settings>),
     /// Pages per lookup while entries are overwritten, beside lookups alone before and after.
     Writes(Asked<writes::Settings>),
+    /// Mixes of operations under small budgets by the clock, engines taking turns: YCSB A to F.
+    Mixes(Asked<mixes::Settings>),
     /// Tables and figures of the papers, and ours, measured again: a report with a verdict on each
     /// claim.
     Reproduce(reproduce::Settings),
@@ -89,6 +91,7 @@ fn run(command: Command) -> Result<()> {
         Command::Pressure(asked) => asked.show(|settings| pressure::run(settings, note))?,
         Command::Cpu(asked) => asked.show(|settings| cpu::run(settings, note))?,
         Command::Writes(asked) => asked.show(|settings| writes::run(settings, note))?,
+        Command::Mixes(asked) => asked.show(|settings| mixes::run(settings, note))?,
         Command::Reopen(asked) => asked.show(|settings| reopen::run(settings, note))?,
         Command::Indexes(asked) => asked.show(|settings| indexes::run(settings, note))?,
     }

@@ -3,6 +3,7 @@
 pub mod cpu;
 pub(crate) mod full_tree;
 pub mod indexes;
+pub mod mixes;
 pub mod reopen;
 pub mod writes;
 
