@@ -1,9 +1,11 @@
 //! Mixes of operations under small budgets by the clock: engines beside each other, taking turns.
 //!
-//! Each measurement works on a copy of the engine's database on this disk, by direct I/O, with two
-//! threads that flush and compact. What the kernel read and wrote is of the whole process, with
-//! flushes and compactions. An engine that leaves caching to the system (fjall) gets a memory
-//! control group of what the process of the first engine took at most and a MiB more.
+//! Each measurement of a mix that writes works on a copy of the engine's database on this disk, by
+//! direct I/O, with two threads that flush and compact. What the kernel read is of the whole
+//! process, with compactions. An engine that leaves caching to the system (fjall, redb) gets a
+//! memory control group of what the process of the first engine took at most and a MiB more. Keys
+//! that the warm-up added the measured operations add again, so that of so many inserts some
+//! overwrite, for every engine alike.
 use crate::device::Device;
 use crate::report::{Report, median};
 use crate::reproduce::trial::{Found, KERNEL_PAGES, Trial};
@@ -46,11 +48,15 @@ pub struct Settings {
     pub resume: bool,
 }
 
-/// One that leaves caching to the system.
-const FJALL: &str = "fjall";
+/// Those that leave caching to the system.
+const CACHED: [&str; 2] = ["fjall", "redb"];
 
-/// What is allowed beside for what the system itself keeps of a group, in bytes.
-const BESIDE: u64 = 1 << 20;
+/// Allowed beside for what the system itself keeps of a group.
+const MIB: u64 = 1 << 20;
+
+fn is_cached(engine: &str) -> bool {
+    CACHED.contains(&engine)
+}
 
 /// What the repetitions of an engine found; none where it was killed.
 struct Row<'a> {
@@ -83,8 +89,17 @@ impl Settings {
         let mut rows: Vec<Row<'_>> = self.store.engines.iter().map(|e| row(e)).collect();
         let memory = self.store.budget(percent);
         for repetition in 0..self.repeat.max(1) {
+            // The first tells what others may have; these begin with another one each time.
+            let others = rows.len().saturating_sub(1).max(1);
+            let turn = |at: usize| match at {
+                0 => 0,
+                _ => 1 + (at - 1 + repetition as usize) % others,
+            };
             let mut most = 0;
-            for row in &mut rows {
+            for at in (0..rows.len()).map(turn) {
+                let Some(row) = rows.get_mut(at) else {
+                    continue;
+                };
                 let base = self.store.base(row.engine);
                 let trial = Trial::lookups(base, memory, 1.0, mix.distribution)
                     .lasting((self.warm_up, self.measured))
@@ -92,12 +107,14 @@ impl Settings {
                 let trial = Trial {
                     mix: mix.clone(),
                     seed: trial.seed + repetition,
-                    contained: (row.engine == FJALL).then_some(most + BESIDE),
+                    contained: is_cached(row.engine).then_some(most + MIB),
                     ..trial
                 };
                 match lab.measure(&trial) {
                     Ok(found) => {
-                        most = most.max(found.peak_own_memory);
+                        if at == 0 {
+                            most = found.peak_own_memory;
+                        }
                         row.found.push(found);
                     }
                     Err(Error::Killed(_)) if trial.contained.is_some() => {}
@@ -114,8 +131,8 @@ impl Settings {
 /// # Errors
 /// Whatever the engines answer, wrong answers among it; a mix that has no such name.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
-    if settings.store.engines.first().is_some_and(|e| e == FJALL) {
-        let what = "fjall gets as much memory as the first engine took: name another first";
+    if settings.store.engines.first().is_some_and(|e| is_cached(e)) {
+        let what = "fjall and redb get as much memory as the first engine took: name another first";
         return Err(Error::InvalidSetting(what.into()));
     }
     let passing = tempfile::tempdir()?;
@@ -150,7 +167,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
                     "pages read": row.median(|found| {
                         per_operation(found, found.count(KERNEL_PAGES))
                     }),
-                    "peak MiB": row.median(|found| found.peak_own_memory as f64 / BESIDE as f64),
+                    "peak MiB": row.median(|found| found.peak_own_memory as f64 / MIB as f64),
                     "repetitions": row.found.len() as f64,
                 });
             }

@@ -236,9 +236,9 @@ pub(crate) fn keys_of_whole_filter(limit: u64) -> u64 {
 
 /// The most keys of a partition, as far as the budget says: each takes up to 44 bytes while their
 /// filter is built. Half of the least budget is left to others. Each block of a partition begins a
-/// page, so that many small ones take storage, which merges write: under 1.7 MiB half as much
-/// again with partitions of 1,700 keys as with those of 3,400. With twice of it one takes more than
-/// all merges have.
+/// page, so that many small ones take storage, which merges write: with a budget of 1.7 MiB
+/// half as much again with partitions of 1,700 keys as with those of 3,400, of which one takes more
+/// than all merges should have; this is between them.
 pub(crate) fn partition_keys(limit: u64) -> u32 {
     u32::try_from(limit.saturating_sub(MIN_MEMORY / 2) / 512).unwrap_or(u32::MAX)
 }

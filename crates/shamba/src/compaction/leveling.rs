@@ -181,7 +181,7 @@ fn is_staged(version: &Version, options: &PickerOptions, target: &Run) -> bool {
 /// grows.
 fn stage(version: &Version, options: &PickerOptions, score: f64) -> Option<Task> {
     let together = options.level0_runs.max(2) as usize;
-    // Flushes make tables of about half of a memtable and more.
+    // Flushes make tables of about an eighth of a memtable and more, mostly of half.
     let unit = (options.flush_bytes / 2).max(1);
     let tier = |run: &Arc<Run>| (run.size() / unit).max(1).ilog(together as u64);
     let runs = version.runs_of(0);

@@ -69,7 +69,8 @@ pub(crate) struct PickerOptions {
     pub(crate) size_ratio: u32,
     /// The size in bytes of the runs that the levels are made for: of the write buffer.
     pub(crate) buffer_bytes: u64,
-    /// The size of those that flushes really write: less where memory does not hold that buffer.
+    /// The size that those have at most which flushes really write: less where memory does not hold
+    /// that buffer.
     pub(crate) flush_bytes: u64,
     /// The most inputs that a merge has memory for; at least 2.
     pub(crate) most_inputs: usize,

@@ -154,31 +154,37 @@ impl Memtables {
         memtable.charge(entries.count, entries.bytes, self.share())
     }
 
-    /// Whether `more` bytes would make an active memtable larger than it should be: than one made
-    /// now would be, since the budget may have changed, or than is worth its memory.
+    /// Whether an active memtable is to be flushed before `more` bytes come: they would make it
+    /// larger than one made now would be, since the budget may have changed, or what is in it has
+    /// gathered for long enough. An empty one begins to gather.
     pub(in crate::db) fn exceeds_capacity(
         &self,
         keyspace: &KeyspaceInner,
         memtable: &Memtable,
         more: usize,
     ) -> bool {
-        let limit = self.shared.working_limit();
-        let bytes = memtable.bytes_used() + more;
-        let most = keyspace.options().memtable_capacity(limit);
-        !memtable.is_empty()
-            && (most < memtable.capacity() && bytes > most
-                || bytes as u64 > least_memtable_bytes(limit) && self.has_gathered(keyspace))
-    }
-
-    /// Whether lookups have paid for the memory of an active memtable what its entries save by
-    /// being flushed together ([`shamba_model::write_memory`]).
-    fn has_gathered(&self, keyspace: &KeyspaceInner) -> bool {
-        let policy = self.policy();
-        let reads = policy.reads_of_a_byte();
-        if reads == 0.0 {
+        if memtable.is_empty() {
+            keyspace.begin_to_gather(self.policy().accesses());
             return false;
         }
+        let limit = self.shared.working_limit();
+        let bytes = memtable.bytes_used();
+        let most = keyspace.options().memtable_capacity(limit);
+        most < memtable.capacity() && bytes + more > most
+            || bytes as u64 > least_memtable_bytes(limit) && self.has_gathered(keyspace, most)
+    }
+
+    /// Whether lookups have paid for the memory of an active memtable, which may have so many
+    /// bytes, what its entries save by being flushed together ([`shamba_model::write_memory`]).
+    /// Only where memory does not hold the buffer that the levels are made for: else level 0 is
+    /// merged by its number of runs, and smaller ones would cost more than the model says.
+    fn has_gathered(&self, keyspace: &KeyspaceInner, most: usize) -> bool {
+        let policy = self.policy();
+        let reads = policy.reads_of_a_byte();
         let options = keyspace.options();
+        if reads == 0.0 || 2 * most as u64 > options.write_buffer {
+            return false;
+        }
         let merges = merges_saved(options.merge_policy.modelled(), options.size_ratio);
         let since = policy.accesses().saturating_sub(keyspace.gathers_since());
         since as f64 > accesses_to_gather(merges, reads, PAGE as f64)
@@ -220,8 +226,7 @@ impl Memtables {
     /// Replaces a keyspace's active memtable by an empty one that takes an entry of `size` bytes;
     /// the old one waits to be flushed if there is anything in it.
     pub(in crate::db) fn freeze_active(&self, keyspace: &Arc<KeyspaceInner>, size: usize) {
-        let accesses = self.policy().accesses();
-        keyspace.freeze_active(self.shared.budget(), size, accesses);
+        keyspace.freeze_active(self.shared.budget(), size);
         self.frozen.add(keyspace);
     }
 

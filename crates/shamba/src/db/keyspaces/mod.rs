@@ -57,7 +57,7 @@ pub(crate) struct KeyspaceInner {
     flushes: Failing,
     compactions: Failing,
     limits: Limits,
-    /// Accesses to the cache when the active memtable was begun.
+    /// Accesses to the cache when the active memtable was last seen empty.
     gathers_since: AtomicU64,
     level_counters: LevelCounters,
     operations: Operations,
@@ -114,7 +114,7 @@ impl KeyspaceInner {
             flushes: Failing::default(),
             compactions: Failing::default(),
             limits,
-            gathers_since: AtomicU64::new(cache.policy().accesses()),
+            gathers_since: AtomicU64::new(0),
             level_counters,
             operations,
             asked_designs: Mutex::default(),
@@ -177,16 +177,20 @@ impl KeyspaceInner {
         Memtable::new(budget, capacity.max(Memtable::room_for(1, size)))
     }
 
-    /// Accesses to the cache when the active memtable was begun.
+    /// Accesses to the cache when the active memtable was last seen empty.
     pub(super) fn gathers_since(&self) -> u64 {
         self.gathers_since.load(Ordering::Relaxed)
     }
 
-    /// Puts a fresh memtable, which takes an entry of `size` bytes, in the place of the active one,
-    /// which waits to be flushed if there is anything in it; the cache has had so many accesses.
-    /// For whoever keeps the list of those with frozen memtables.
-    pub(super) fn freeze_active(&self, budget: &Arc<Budget>, size: usize, accesses: u64) {
+    /// The active memtable is about to get its first entry, after so many accesses to the cache.
+    pub(super) fn begin_to_gather(&self, accesses: u64) {
         self.gathers_since.store(accesses, Ordering::Relaxed);
+    }
+
+    /// Puts a fresh memtable, which takes an entry of `size` bytes, in the place of the active one,
+    /// which waits to be flushed if there is anything in it. For whoever keeps the list of those
+    /// with frozen memtables.
+    pub(super) fn freeze_active(&self, budget: &Arc<Budget>, size: usize) {
         let fresh = Arc::new(self.fresh_memtable(budget, size));
         let full = self.state.load().active.clone();
         self.operations.add_frozen(full.len() as u64);
