@@ -59,6 +59,9 @@ fn memtables_are_flushed_sooner_where_lookups_need_the_memory() {
     let little = 1 << 20;
     let (alone, beside) = (flushes(little, 0), flushes(little, 40));
     assert!(alone > 0 && beside > 2 * alone, "{beside} against {alone}");
+    // By time, not by size alone: with fewer lookups a memtable gathers more.
+    let fewer = flushes(little, 16);
+    assert!(fewer < beside * 3 / 4, "{fewer} against {beside}");
     let much = 64 << 20;
     let (alone, beside) = (flushes(much, 0), flushes(much, 40));
     assert!(alone > 0 && beside == alone, "{beside} against {alone}");

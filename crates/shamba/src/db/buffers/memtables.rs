@@ -227,6 +227,7 @@ impl Memtables {
     /// the old one waits to be flushed if there is anything in it.
     pub(in crate::db) fn freeze_active(&self, keyspace: &Arc<KeyspaceInner>, size: usize) {
         keyspace.freeze_active(self.shared.budget(), size);
+        keyspace.begin_to_gather(self.policy().accesses());
         self.frozen.add(keyspace);
     }
 

@@ -57,7 +57,7 @@ pub(crate) struct KeyspaceInner {
     flushes: Failing,
     compactions: Failing,
     limits: Limits,
-    /// Accesses to the cache when the active memtable was last seen empty.
+    /// Accesses to the cache when the active memtable was last known to be empty.
     gathers_since: AtomicU64,
     level_counters: LevelCounters,
     operations: Operations,
@@ -177,12 +177,12 @@ impl KeyspaceInner {
         Memtable::new(budget, capacity.max(Memtable::room_for(1, size)))
     }
 
-    /// Accesses to the cache when the active memtable was last seen empty.
+    /// Accesses to the cache when the active memtable was last known to be empty.
     pub(super) fn gathers_since(&self) -> u64 {
         self.gathers_since.load(Ordering::Relaxed)
     }
 
-    /// The active memtable is about to get its first entry, after so many accesses to the cache.
+    /// The active memtable is empty, after so many accesses to the cache.
     pub(super) fn begin_to_gather(&self, accesses: u64) {
         self.gathers_since.store(accesses, Ordering::Relaxed);
     }
