@@ -14,7 +14,7 @@ use crate::reproduce::{Lab, Scale};
 use crate::store::Store;
 use crate::workload::Distribution;
 use crate::{Error, Result, cell, row};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The grid.
 #[derive(Clone, Debug, clap::Args)]
@@ -44,15 +44,38 @@ pub struct Settings {
     /// Repetitions; medians are reported.
     #[arg(long, default_value_t = 1)]
     pub repeat: u64,
+    /// Where measurements are kept.
+    #[command(flatten)]
+    pub kept: KeptTrials,
+    /// Also compute the offline optimum, for engines that tell their tree.
+    #[arg(long)]
+    pub oracle: bool,
+}
+
+/// Where the measurements of a grid are kept, so that it can be gone on with.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct KeptTrials {
     /// Keep each measurement in this file, a line of JSON each.
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Make no measurement again that this program made for the file.
     #[arg(long, requires = "out")]
     pub resume: bool,
-    /// Also compute the offline optimum, for engines that tell their tree.
-    #[arg(long)]
-    pub oracle: bool,
+}
+
+impl KeptTrials {
+    /// The file for them, one in `passing` where none was named. One that exists is only gone on
+    /// with where that was asked for.
+    pub(crate) fn file(&self, passing: &Path) -> Result<PathBuf> {
+        match &self.out {
+            Some(out) if out.exists() && !self.resume => {
+                let what = format!("{} exists: add --resume to go on with it", out.display());
+                Err(Error::InvalidSetting(what))
+            }
+            Some(out) => Ok(out.clone()),
+            None => Ok(passing.join("trials.jsonl")),
+        }
+    }
 }
 
 /// What an engine found in a place of the grid.
@@ -147,15 +170,8 @@ pub(crate) fn measure(lab: &mut Lab<'_>, settings: &Settings) -> Result<Vec<Cell
 /// step.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
     let passing = tempfile::tempdir()?;
-    let file = match &settings.out {
-        Some(out) if out.exists() && !settings.resume => {
-            let what = format!("{} exists: add --resume to go on with it", out.display());
-            return Err(Error::InvalidSetting(what));
-        }
-        Some(out) => out.clone(),
-        None => passing.path().join("trials.jsonl"),
-    };
-    let (store, resume) = (&settings.store, settings.resume);
+    let file = settings.kept.file(passing.path())?;
+    let (store, resume) = (&settings.store, settings.kept.resume);
     let mut lab = Lab::new(Scale::Paper, store.seed, &store.dir, file, resume, note)?;
     Ok(table(&measure(&mut lab, settings)?))
 }

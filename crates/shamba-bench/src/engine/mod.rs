@@ -21,6 +21,9 @@ use ::shamba::inspect::FilterPartition;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Engines that cannot read past the system's page cache.
+pub const CACHED: [&str; 2] = ["fjall", "redb"];
+
 /// How an engine is opened. Every engine gets the same numbers.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EngineConfig {

@@ -7,13 +7,14 @@
 //! that the warm-up added the measured operations add again, so that of so many inserts some
 //! overwrite, for every engine alike.
 use crate::device::Device;
+use crate::engine::CACHED;
+use crate::pressure::KeptTrials;
 use crate::report::{Report, median};
 use crate::reproduce::trial::{Found, KERNEL_PAGES, Trial};
 use crate::reproduce::{Lab, Scale};
 use crate::store::Store;
 use crate::workload::Mix;
 use crate::{Error, Result, row};
-use std::path::PathBuf;
 
 /// The grid.
 #[derive(Clone, Debug, clap::Args)]
@@ -40,16 +41,10 @@ pub struct Settings {
     /// Repetitions; medians are reported.
     #[arg(long, default_value_t = 3)]
     pub repeat: u64,
-    /// Keep each measurement in this file, a line of JSON each.
-    #[arg(long)]
-    pub out: Option<PathBuf>,
-    /// Make no measurement again that this program made for the file.
-    #[arg(long, requires = "out")]
-    pub resume: bool,
+    /// Where measurements are kept.
+    #[command(flatten)]
+    pub kept: KeptTrials,
 }
-
-/// Those that leave caching to the system.
-const CACHED: [&str; 2] = ["fjall", "redb"];
 
 /// Allowed beside for what the system itself keeps of a group.
 const MIB: u64 = 1 << 20;
@@ -136,17 +131,10 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
         return Err(Error::InvalidSetting(what.into()));
     }
     let passing = tempfile::tempdir()?;
-    let file = match &settings.out {
-        Some(out) if out.exists() && !settings.resume => {
-            let what = format!("{} exists: add --resume to go on with it", out.display());
-            return Err(Error::InvalidSetting(what));
-        }
-        Some(out) => out.clone(),
-        None => passing.path().join("trials.jsonl"),
-    };
+    let file = settings.kept.file(passing.path())?;
     let mixes = settings.mixes.iter().map(|name| name.parse::<Mix>());
     let mixes = mixes.collect::<Result<Vec<_>>>()?;
-    let (store, resume) = (&settings.store, settings.resume);
+    let (store, resume) = (&settings.store, settings.kept.resume);
     let mut lab = Lab::new(Scale::Paper, store.seed, &store.dir, file, resume, note)?;
     let mut report = Report::titled("Mixes of operations under small budgets");
     for (name, mix) in settings.mixes.iter().zip(&mixes) {

@@ -201,8 +201,8 @@ pub(crate) fn merge_keys(limit: u64) -> u64 {
 }
 
 /// Bytes of a memtable from which on it is asked whether lookups need its memory more. With half of
-/// it flushes are twice as many where writes are few, each of a table; with twice of it lookups
-/// miss as much memory more.
+/// it flushes are up to twice as many, each of a table; with twice of it lookups miss up to as much
+/// memory more. Neither was measured.
 pub(crate) fn least_memtable_bytes(limit: u64) -> u64 {
     max_memtable_bytes(limit) / 4
 }

@@ -305,9 +305,7 @@ impl BlockCache {
         // Hash tables use the lowest bits and the highest seven.
         &self.shards[(hash >> 32) as usize & (self.shards.len() - 1)]
     }
-}
 
-impl BlockCache {
     /// The next shard that is to give something.
     fn next_shard(&self) -> Option<&Mutex<Shard>> {
         let next = self.next_victim.fetch_add(1, Ordering::Relaxed);

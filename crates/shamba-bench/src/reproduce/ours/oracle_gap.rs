@@ -1,6 +1,6 @@
 //! How far the default policy is from the best that could be done with the same tree and memory.
 use crate::oracle::Optimum;
-use crate::pressure::{self, Cell, Settings};
+use crate::pressure::{self, Cell, KeptTrials, Settings};
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::DISTRIBUTIONS;
 use crate::store::Store;
@@ -25,8 +25,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         warm_up,
         measured,
         repeat: 1,
-        out: None,
-        resume: false,
+        kept: KeptTrials::default(),
         oracle: true,
     };
     let cells = pressure::measure(lab, &settings)?;

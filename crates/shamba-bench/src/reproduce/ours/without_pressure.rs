@@ -1,14 +1,11 @@
 //! Time and memory when memory is plenty: every competitor in the build.
 use crate::compare::{self, Compared, Settings};
 use crate::container;
-use crate::engine::family;
+use crate::engine::{CACHED, family};
 use crate::reproduce::prelude::*;
 
 /// Numbers of threads.
 const THREADS: [usize; 2] = [1, 2];
-
-/// Peers that cannot read past the system's page cache.
-const CACHED: [&str; 2] = ["fjall", "redb"];
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     // Of several settings of an engine the best counts, line by line.
