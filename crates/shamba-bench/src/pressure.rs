@@ -28,7 +28,8 @@ pub struct Settings {
     /// Shares of lookups for existing keys.
     #[arg(long, value_delimiter = ',', default_value = "0,0.5,1")]
     pub positives: Vec<f64>,
-    /// Of `uniform`, `zipf[THETA]`, `normal[SHARE]`, `normal-keys[KEYS]` and `latest`.
+    /// Of `uniform`, `zipf[THETA]`, `normal[SHARE]`, `normal-keys[KEYS]`, `hot-set[SHARE]` and
+    /// `latest`.
     #[arg(
         long,
         value_delimiter = ',',

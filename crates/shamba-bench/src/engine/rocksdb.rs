@@ -32,7 +32,7 @@ const WORDS: [&[&str]; 14] = [
     // Filters and indexes may have 95 % of the LRU cache before data has any of theirs.
     &["pool95"],
     // Percent of the budget for a cache of entries.
-    &["row15", "row25"],
+    &["row15", "row25", "row50"],
     &["pipelined"],
     // Snapshots are not repeatable.
     &["unordered"],
@@ -80,9 +80,9 @@ impl Variant {
 
     /// The percentage of the budget for a cache of entries.
     fn row_percent(&self) -> u64 {
-        let percents = [15, 25].into_iter();
-        let mut chosen = percents.filter(|percent| self.has(&format!("row{percent}")));
-        chosen.next().unwrap_or(0)
+        let mut words = self.0.into_iter().flatten();
+        let percent = words.find_map(|word| word.strip_prefix("row")?.parse().ok());
+        percent.unwrap_or(0)
     }
 
     fn table_options(self, config: &EngineConfig, cache: &Cache) -> BlockBasedOptions {
@@ -355,6 +355,8 @@ mod tests {
         let best = Variant::parse("ribbon-partitioned-6-ri16-aligned-pool95-row15").unwrap();
         assert_eq!(best.layout(), "ribbon-partitioned-6-aligned-ri16");
         assert_eq!((best.0[BITS], best.row_percent()), (Some("6"), 15));
+        let rows = |settings| Variant::parse(settings).unwrap().row_percent();
+        assert_eq!((rows("row25"), rows("row50"), rows("hits")), (25, 50, 0));
     }
 
     /// Each setting is taken, and what is written is found with it.

@@ -27,7 +27,8 @@ pub struct Settings {
     /// Shares of lookups for existing keys.
     #[arg(long, value_delimiter = ',', default_value = "0,0.5,1")]
     pub positives: Vec<f64>,
-    /// Of `uniform`, `zipf[THETA]`, `normal[SHARE]`, `normal-keys[KEYS]` and `latest`.
+    /// Of `uniform`, `zipf[THETA]`, `normal[SHARE]`, `normal-keys[KEYS]`, `hot-set[SHARE]` and
+    /// `latest`.
     #[arg(long, value_delimiter = ',', default_value = "uniform,zipf0.99")]
     pub distributions: Vec<Distribution>,
     /// Lookups before the database is closed.

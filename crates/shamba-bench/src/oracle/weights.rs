@@ -1,5 +1,5 @@
 //! How often each entry and each gap between entries is asked for. Pure.
-use crate::workload::{Chooser, Distribution, Mix, Operation, Permutation, random};
+use crate::workload::{Chooser, Distribution, HOT, Mix, Operation, Permutation, random};
 use crate::{Error, Result};
 
 /// Lookups by entry: of the key itself, and of the absent key after it.
@@ -28,6 +28,16 @@ impl Weights {
                     (at, (-0.5 * z * z).exp())
                 }
                 Distribution::Zipf(theta) => (order.apply(at), zipf(at, theta)),
+                Distribution::HotSet(share) => {
+                    let hot = (n * share).clamp(1.0, n).floor();
+                    let any = (1.0 - HOT) / n;
+                    let likely = if (at as f64) < hot {
+                        HOT / hot + any
+                    } else {
+                        any
+                    };
+                    (order.apply(at), likely)
+                }
                 Distribution::Latest => (entries - 1 - at, zipf(at, 0.99)),
                 Distribution::NormalKeys(_) | Distribution::Graph => {
                     let name = mix.distribution.name();
@@ -84,6 +94,7 @@ mod tests {
             Distribution::Uniform,
             Distribution::Normal(0.05),
             Distribution::Zipf(0.99),
+            Distribution::HotSet(0.1),
             Distribution::Latest,
         ] {
             let mix = Mix::lookups(0.3, distribution);

@@ -17,6 +17,9 @@ pub enum Distribution {
     Normal(f64),
     /// Normal around the middle of the key range; the standard deviation is so many keys.
     NormalKeys(f64),
+    /// A share of the entries, scattered over the key range, is asked for by nine lookups in ten;
+    /// the tenth asks for any entry.
+    HotSet(f64),
     /// Zipf (0.99) counted back from the newest entry.
     Latest,
     /// Facebook's social graph: key ranges of different heat, and in each a power law.
@@ -31,6 +34,9 @@ const GRAPH_HEAT: [f64; 4] = [14.18, -2.917, 0.0164, -0.08082];
 /// In a range, the share of draws up to the key in rank `x` is `a x^b`.
 const GRAPH_KEYS: [f64; 2] = [0.002312, 0.3467];
 
+/// The share of draws that [`Distribution::HotSet`] makes of its hot entries.
+pub(crate) const HOT: f64 = 0.9;
+
 impl Distribution {
     /// The distribution as a short name: `uniform`, `zipf0.99`, `normal0.05`, `latest`.
     pub fn name(&self) -> String {
@@ -39,6 +45,7 @@ impl Distribution {
             Self::Zipf(theta) => format!("zipf{theta}"),
             Self::Normal(share) => format!("normal{share}"),
             Self::NormalKeys(keys) => format!("normal-keys{keys}"),
+            Self::HotSet(share) => format!("hot-set{share}"),
             Self::Latest => "latest".into(),
             Self::Graph => "graph".into(),
         }
@@ -53,7 +60,7 @@ impl std::str::FromStr for Distribution {
         let wrong = || {
             Error::InvalidSetting(format!(
                 "distribution `{text}` (uniform, zipf[EXPONENT], normal[SHARE], normal-keys[KEYS], \
-                 latest or graph)"
+                 hot-set[SHARE], latest or graph)"
             ))
         };
         let digits = text.find(|c: char| c.is_ascii_digit());
@@ -69,6 +76,7 @@ impl std::str::FromStr for Distribution {
             ("zipf", _) => or(0.99).map(Self::Zipf),
             ("normal", _) => or(0.05).map(Self::Normal),
             ("normal-keys", _) => or(5.0).map(Self::NormalKeys),
+            ("hot-set", _) => or(0.01).map(Self::HotSet),
             _ => Err(wrong()),
         }
     }
@@ -86,6 +94,8 @@ enum Shape {
     Uniform,
     Zipf(rand_distr::Zipf<f64>, Permutation),
     Normal(rand_distr::Normal<f64>),
+    /// How many entries are hot, and which.
+    HotSet(u64, Permutation),
     Latest(rand_distr::Zipf<f64>),
     /// The summed heat of the ranges, in the order of the keys.
     Graph(Vec<f64>),
@@ -110,6 +120,10 @@ impl Chooser {
             Distribution::Zipf(theta) => Shape::Zipf(zipf(theta)?, Permutation::new(entries, seed)),
             Distribution::Normal(share) => Shape::Normal(normal(keys(0.5), keys(share))?),
             Distribution::NormalKeys(deviation) => Shape::Normal(normal(keys(0.5), deviation)?),
+            Distribution::HotSet(share) => {
+                let hot = (entries as f64 * share) as u64;
+                Shape::HotSet(hot.clamp(1, entries), Permutation::new(entries, seed))
+            }
             Distribution::Latest => Shape::Latest(zipf(0.99)?),
             Distribution::Graph => Shape::Graph(graph_ranges(seed)),
         };
@@ -128,6 +142,14 @@ impl Chooser {
                     return at as u64;
                 }
             },
+            Shape::HotSet(hot, order) => {
+                let among = if random.random_bool(HOT) {
+                    *hot
+                } else {
+                    entries
+                };
+                order.apply(random.random_range(0..among))
+            }
             Shape::Latest(zipf) => entries - 1 - rank(zipf, entries, random),
             Shape::Graph(ranges) => {
                 let total = ranges.last().copied().unwrap_or(1.0);
@@ -197,6 +219,7 @@ mod tests {
             Distribution::Zipf(0.99),
             Distribution::Normal(0.05),
             Distribution::NormalKeys(5.0),
+            Distribution::HotSet(0.01),
             Distribution::Latest,
             Distribution::Graph,
         ] {
@@ -235,6 +258,17 @@ mod tests {
         assert!((0.66..0.71).contains(&share), "{share}");
         let by_keys = draws(Distribution::NormalKeys(50.0), 1);
         assert_eq!(by_keys, drawn, "50 of 1000 keys are the share 0.05");
+    }
+
+    #[test]
+    fn a_hot_set_is_few_entries_far_apart() {
+        let counts = counts(&draws(Distribution::HotSet(0.01), 1));
+        let hot: Vec<usize> = (0..1000).filter(|at| counts[*at] > 1000).collect();
+        assert_eq!(hot.len(), 10);
+        assert!(hot[9] - hot[0] > 500, "{hot:?}");
+        // And a tenth of the others.
+        let share = hot.iter().map(|at| counts[*at]).sum::<usize>() as f64 / 20_000.0;
+        assert!((0.89..0.91).contains(&share), "{share}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod sizes;
 mod values;
 mod ycsb;
 
+pub(crate) use dist::HOT;
 pub use dist::{Chooser, Distribution};
 pub use keys::{KeyKind, KeySpace, MAX_KEY, MIN_KEY};
 pub use permutation::Permutation;
