@@ -105,6 +105,12 @@ pub struct KeyspaceOptions {
     pub epoch_lookups: u64,
     /// Whether and when the keyspace changes its design on its own. Default `None`: never.
     pub auto_design: Option<AutoDesign>,
+    /// Whether the background merges files of a leveled tree with what lies below them once scans
+    /// have read as many pages to find their place in them as that reads and writes. Default
+    /// `true`: where scans go and memory does not hold what they need, the tree becomes one that
+    /// they read less of. With `false` reads never cause a write.
+    /// [`Options::device`](crate::Options::device) says what a page of a merge costs beside a read.
+    pub merge_for_scans: bool,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.
     pub restart_interval: u32,
@@ -125,6 +131,7 @@ impl Default for KeyspaceOptions {
             filter_policy: FilterPolicy::default(),
             epoch_lookups: 2048,
             auto_design: None,
+            merge_for_scans: true,
             restart_interval: 8,
         }
     }
@@ -418,8 +425,9 @@ impl Options {
         self
     }
 
-    /// What the storage's operations cost, for [`Db::advise`](crate::Db::advise). Default: measured
-    /// when first needed.
+    /// What the storage's operations cost, for [`Db::advise`](crate::Db::advise) and
+    /// [`KeyspaceOptions::merge_for_scans`]. Default: measured when advice is first needed; to a
+    /// merge for scans a page costs two reads, one to read it and one to write it.
     #[must_use]
     pub fn device(mut self, costs: DeviceCosts) -> Self {
         self.device = Some(costs);

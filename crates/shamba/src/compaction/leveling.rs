@@ -139,18 +139,45 @@ fn from_level0(
             return task;
         }
     }
-    // All runs of level 0 at once: a newer one must not pass an older one.
+    match granularity {
+        Granularity::File => merge_level0(version, (below, output, target), score, REASON),
+        Granularity::Level => {
+            let mut draft = Draft::default();
+            draft.add_runs(0, version.runs_of(0));
+            down_whole(version, options, draft, (below, output), score, REASON)
+        }
+    }
+}
+
+/// Level 0 to level 1, whether it is full or not.
+pub(super) fn level0_down(
+    version: &Version,
+    options: &PickerOptions,
+    score: f64,
+    reason: &'static str,
+) -> Option<Task> {
+    if is_level_busy(version, 0) {
+        return None;
+    }
+    let below = options.below(0)?;
+    let (output, target) = run_below(version, 0, below)?;
+    merge_level0(version, (below, output, target), score, reason)
+}
+
+/// All runs of level 0 at once, since a newer one must not pass an older one, with what they meet
+/// of a run below.
+fn merge_level0(
+    version: &Version,
+    (below, output, target): (usize, TargetRun, Option<&Arc<Run>>),
+    score: f64,
+    reason: &'static str,
+) -> Option<Task> {
     let mut draft = Draft::default();
     draft.add_runs(0, version.runs_of(0));
-    match granularity {
-        Granularity::File => {
-            if let Some(run) = target {
-                draft.add_overlapping(below, run);
-            }
-            draft.finish(version, below, output, score, REASON)
-        }
-        Granularity::Level => down_whole(version, options, draft, (below, output), score, REASON),
+    if let Some(run) = target {
+        draft.add_overlapping(below, run);
     }
+    draft.finish(version, below, output, score, reason)
 }
 
 /// For each of the runs that level 0 is merged at, how many small ones it may have.

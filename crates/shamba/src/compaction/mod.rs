@@ -12,6 +12,7 @@ mod lazy_leveling;
 mod leveling;
 mod manual;
 mod merge;
+mod paid_by_scans;
 mod picker;
 mod policy;
 mod reclaim;

@@ -3,9 +3,10 @@
 //!
 //! A case is a command, levels, `----`, and the answer, with an empty line after it. A level is
 //! runs separated by `|`, newest first; a run is its id and files `smallest-largest:size`, with
-//! `,t3` (tombstones), `,g3` (garbage), `,s9` (largest sequence number) and `*` (busy). A file has
-//! as many entries as its size. Commands: `pick` (one task), `steps` (tasks until none is left, a
-//! merge making one file), `manual FROM-TO` (the same for a range, one task after the other).
+//! `,t3` (tombstones), `,g3` (garbage), `,s9` (largest sequence number), `,r9` (reads of scans that
+//! sought their place in it) and `*` (busy). A file has as many entries as its size. Commands:
+//! `pick` (one task), `steps` (tasks until none is left, a merge making one file), `manual FROM-TO`
+//! (the same for a range, one task after the other).
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ use super::manual::{Manual, ManualRange, manual};
 use super::picker::pick;
 use super::policy::{Granularity, MergePolicy, Moving, PickerOptions};
 use super::task::{TargetRun, Task, TaskKind};
+use crate::budget::Budget;
+use crate::fs::PAGE;
 use crate::version::{FileInfo, FileMeta};
 use crate::version::{KeyspaceEdit, Version};
 
@@ -42,6 +45,9 @@ fn parse_options(words: &[&str]) -> PickerOptions {
             "l0" => options.level0_runs = number(),
             "max-levels" => options.max_levels = number(),
             "moving" => options.moving = Some(Moving::default()),
+            // A byte of a merge costs so many reads.
+            "byte-cost" => options.page_cost = PAGE as f64 * value.parse::<f64>().unwrap(),
+            "no-scans" => options.merge_for_scans = false,
             "snapshot" => options.oldest_snapshot = value.parse().unwrap(),
             _ => panic!("unknown option {word}"),
         }
@@ -74,6 +80,7 @@ fn parse_version(lines: &[&str], next: &mut u64) -> Version {
                     largest: largest.as_bytes().into(),
                     ..FileInfo::default()
                 };
+                let mut reads = 0;
                 for part in parts {
                     let (kind, number) = part.split_at(1);
                     let number = number.parse().unwrap();
@@ -81,10 +88,14 @@ fn parse_version(lines: &[&str], next: &mut u64) -> Version {
                         "t" => info.tombstones = number,
                         "g" => info.garbage = number,
                         "s" => info.max_seq = number,
+                        "r" => reads = number as u32,
                         _ => panic!("unknown mark {part}"),
                     }
                 }
                 let file = FileMeta::new(&info);
+                if reads > 0 {
+                    file.slot().set_seek_reads(reads, &Budget::new(1 << 20));
+                }
                 if busy {
                     file.try_claim();
                 }

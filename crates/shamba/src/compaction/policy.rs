@@ -78,6 +78,11 @@ pub(crate) struct PickerOptions {
     pub(crate) too_many_files: bool,
     /// The most bytes of keys that its inputs hold together.
     pub(crate) merge_keys: u64,
+    /// What a merge pays for a page of its inputs, read and written again, in reads of a page at a
+    /// random place.
+    pub(crate) page_cost: f64,
+    /// Leveling: whether files are merged that scans have read often enough.
+    pub(crate) merge_for_scans: bool,
     /// Leveling: level 0 is merged when it has this many runs; at least 1.
     pub(crate) level0_runs: u32,
     /// Levels are numbered below this; the last one then grows without bound.
@@ -99,6 +104,8 @@ impl Default for PickerOptions {
             most_inputs: usize::MAX,
             too_many_files: false,
             merge_keys: u64::MAX,
+            page_cost: 2.0,
+            merge_for_scans: true,
             level0_runs: 4,
             max_levels: 12,
             oldest_snapshot: 0,

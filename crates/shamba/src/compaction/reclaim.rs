@@ -70,7 +70,7 @@ pub(super) fn rewrite(
 }
 
 /// Whether no older run meets the file.
-fn is_bottom(version: &Version, level: usize, run: u64, file: &FileMeta) -> bool {
+pub(super) fn is_bottom(version: &Version, level: usize, run: u64, file: &FileMeta) -> bool {
     !older_than(version, level, run).any(|older| {
         !older
             .overlapping(file.smallest(), file.largest())

@@ -105,6 +105,16 @@ impl RunIter {
         }
     }
 
+    /// Counts for the file if a scan has just read of it to find its place there.
+    fn count_seek_read(&mut self) {
+        if self.scan.purpose == Purpose::Scan
+            && self.current.as_mut().is_some_and(TableIter::take_read)
+            && let Some(file) = self.files.get(self.at)
+        {
+            file.slot().add_seek_read();
+        }
+    }
+
     /// The key that bounds what the cursor waits for.
     fn bound(&self, direction: Direction) -> &[u8] {
         self.files.get(self.at).map_or(&[], |file| match direction {
@@ -193,7 +203,11 @@ impl InternalIterator for RunIter {
             return self.settle_forward();
         }
         match self.open(at)? {
-            Some(iter) => iter.seek(key, tag)?,
+            Some(iter) => {
+                iter.take_read();
+                iter.seek(key, tag)?;
+                self.count_seek_read();
+            }
             None => self.current = None,
         }
         self.settle_forward()
@@ -213,7 +227,9 @@ impl InternalIterator for RunIter {
             return self.settle_backward();
         }
         if let Some(iter) = self.open(at)? {
+            iter.take_read();
             iter.seek_for_prev(key, tag)?;
+            self.count_seek_read();
         }
         self.settle_backward()
     }

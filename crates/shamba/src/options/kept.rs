@@ -31,6 +31,7 @@ const FILTER_POLICY: u64 = 15;
 const EPOCH_LOOKUPS: u64 = 16;
 const AUTO_DESIGN: u64 = 17;
 const RESTART_INTERVAL: u64 = 18;
+const MERGE_FOR_SCANS: u64 = 19;
 
 /// Zstandard of level l has the number `ZSTD + l`.
 const ZSTD: u64 = 2;
@@ -73,6 +74,7 @@ impl KeptOptions {
             filter_policy,
             epoch_lookups,
             auto_design,
+            merge_for_scans,
             restart_interval,
         } = options;
         let FilterOptions {
@@ -98,6 +100,7 @@ impl KeptOptions {
             (FILTER_PARTITIONED, u64::from(*partitioned)),
             (EPOCH_LOOKUPS, *epoch_lookups),
             (RESTART_INTERVAL, u64::from(*restart_interval)),
+            (MERGE_FOR_SCANS, u64::from(*merge_for_scans)),
         ] {
             put_field(&mut out, tag, |out| put_varint(out, value));
         }
@@ -154,6 +157,7 @@ impl KeptOptions {
             LEVEL0_SLOWDOWN => options.level0_slowdown = take_u32_varint(input)?,
             LEVEL0_STALL => options.level0_stall = take_u32_varint(input)?,
             TARGET_FILE => options.target_file = take_varint(input)?,
+            MERGE_FOR_SCANS => options.merge_for_scans = take_varint(input)? != 0,
             AUTO_DESIGN => {
                 options.auto_design = Some(AutoDesign {
                     every: take_varint(input)?,
@@ -428,7 +432,12 @@ mod tests {
             },
         );
         let numbers = (2..1000u32, 4096..1u64 << 31, 1..1000u32, 4096..1u64 << 40);
-        let others = (1..u64::MAX, prop::option::of(auto), 1..1025u32);
+        let others = (
+            1..u64::MAX,
+            prop::option::of(auto),
+            any::<bool>(),
+            1..1025u32,
+        );
         (
             (merge_policy, numbers),
             prop::collection::vec(compression, 1..65),
@@ -438,7 +447,7 @@ mod tests {
             .prop_map(|((merge_policy, numbers), compression, filters, others)| {
                 let (size_ratio, write_buffer, level0_runs, target_file) = numbers;
                 let (filter, filter_policy) = filters;
-                let (epoch_lookups, auto_design, restart_interval) = others;
+                let (epoch_lookups, auto_design, merge_for_scans, restart_interval) = others;
                 KeyspaceOptions {
                     merge_policy,
                     size_ratio,
@@ -452,6 +461,7 @@ mod tests {
                     filter_policy,
                     epoch_lookups,
                     auto_design,
+                    merge_for_scans,
                     restart_interval,
                 }
             })
@@ -539,6 +549,7 @@ mod tests {
             "0e0101",
             "10028010",
             "120108",
+            "130101",
             "0803000105",
             "0a080000000000002440",
             "0b0100",

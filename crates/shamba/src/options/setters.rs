@@ -52,6 +52,7 @@ setters!(KeyspaceOptions {
     filter: FilterOptions,
     filter_policy: FilterPolicy,
     epoch_lookups: u64,
+    merge_for_scans: bool,
     restart_interval: u32,
 } but {
     compression,

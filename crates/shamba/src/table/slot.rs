@@ -3,7 +3,7 @@
 //! Thread-safe. Filled and emptied by the [`TableCache`](super::TableCache).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use shamba_model::expected_reads::Visits;
@@ -50,6 +50,8 @@ pub(super) struct SlotState {
     pub(super) partition_stats: ArcSwapOption<PartitionStats>,
     /// Whether it is among the table cache's closed ones.
     pub(super) listed: AtomicBool,
+    /// Data blocks that scans read from storage to find their place in the file.
+    seek_reads: AtomicU32,
     /// What the statistics of its partitions start with.
     pub(super) hint: ArcSwapOption<Hint>,
     _held: Reservation,
@@ -69,6 +71,7 @@ impl SlotState {
             cache_id: AtomicU64::new(0),
             partition_stats: ArcSwapOption::empty(),
             listed: AtomicBool::new(false),
+            seek_reads: AtomicU32::new(0),
             hint: ArcSwapOption::empty(),
             _held: budget.reserve(Role::Seen, STATE_BYTES),
         })
@@ -160,6 +163,26 @@ impl TableSlot {
             let stats = inner.partition_stats.load();
             stats.as_ref().is_some_and(|stats| stats.take_accessed())
         })
+    }
+
+    /// Counts a data block that a scan read from storage to find its place in the file.
+    pub(crate) fn add_seek_read(&self) {
+        if let Some(inner) = self.inner() {
+            inner.seek_reads.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Has so many of them counted.
+    #[cfg(test)]
+    pub(crate) fn set_seek_reads(&self, reads: u32, budget: &Arc<Budget>) {
+        let state = self.make(budget).unwrap();
+        state.seek_reads.store(reads, Ordering::Relaxed);
+    }
+
+    /// How many of them there were, as far as it is known.
+    pub(crate) fn seek_reads(&self) -> u32 {
+        let reads = |inner: &SlotState| inner.seek_reads.load(Ordering::Relaxed);
+        self.inner().map_or(0, reads)
     }
 
     /// What is known of the file's partitions.

@@ -173,9 +173,20 @@ impl TableBlocks {
         tag: ReadTag,
         fill: bool,
     ) -> Result<BlockRef> {
-        if let Some(block) = self.resident_for(pages.start, tag.purpose) {
-            return Ok(block);
+        match self.resident_for(pages.start, tag.purpose) {
+            Some(block) => Ok(block),
+            None => self.read(pages, partition, tag, fill),
         }
+    }
+
+    /// The same of one that the cache does not have.
+    pub(super) fn read(
+        &self,
+        pages: Range<u32>,
+        partition: usize,
+        tag: ReadTag,
+        fill: bool,
+    ) -> Result<BlockRef> {
         let read = self.read_raw(pages, tag)?;
         self.admit(read, partition, tag.kind, fill)
     }

@@ -342,6 +342,12 @@ impl FileMeta {
         (known && !forgotten).then(Visits::default)
     }
 
+    /// Pages that scans read of it to find their place in it, since it was written or the database
+    /// was opened: what would not have been read were it merged with what lies below it.
+    pub(crate) fn seek_reads(&self) -> u64 {
+        self.slot().seek_reads().into()
+    }
+
     /// Ends an epoch. One thread at a time.
     pub(crate) fn end_epoch(&self) {
         let ago = match (

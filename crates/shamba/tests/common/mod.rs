@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use shamba::fs::{Fs, MemFs};
 use shamba::{
-    Compression, Db, Design, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions,
-    FilterPolicy, Granularity, Keyspace, KeyspaceOptions, MIN_MEMORY, MemoryBudget, MergePolicy,
-    ModuleSizes, Options, Preset, Result, Skipping, Thresholds, WriteBatch,
+    Compression, Db, Design, DeviceCosts, Durability, Eviction, FilterAllocation, FilterFamily,
+    FilterOptions, FilterPolicy, Granularity, Keyspace, KeyspaceOptions, MIN_MEMORY, MemoryBudget,
+    MergePolicy, ModuleSizes, Options, Preset, Result, Skipping, Thresholds, WriteBatch,
 };
 
 /// Keys and their values.
@@ -218,6 +218,7 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
         .filter_policy(random_filter_policy(rng))
         .auto_design(None)
         .epoch_lookups(*rng.pick(&[1, 8, 64, 2048]))
+        .merge_for_scans(!rng.one_in(4))
         .restart_interval(*rng.pick(&[1, 2, 8, 16, 64]));
     if rng.one_in(3) {
         let mut options = options.preset(*rng.pick(&Preset::ALL));
@@ -276,6 +277,14 @@ pub fn random_options(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {
         0 => options,
         1 => options.eviction(Eviction::ExpectedReads),
         _ => options.eviction(Eviction::TwoPriorityLru),
+    };
+    // A device on which a few reads of scans pay for a merge, on which many do, or the default.
+    let options = match *rng.pick(&[None, Some(0.01), Some(0.3)]) {
+        Some(cost) => {
+            let device = DeviceCosts::new(1e-4).write_cost(cost);
+            options.device(device.merge_read_cost(cost))
+        }
+        None => options,
     };
     options
         .fs(fs)

@@ -204,6 +204,18 @@ impl Background {
         }
     }
 
+    /// After some scans, which may have paid for a merge. To look for it takes time in the number
+    /// of files, so it is looked for once in as many scans.
+    pub(super) fn work_after_scans(&self, keyspace: &Arc<KeyspaceInner>) {
+        let version = keyspace.version();
+        let files = version.runs().map(|(_, run)| run.files().len() as u64);
+        if keyspace.options().merge_for_scans && keyspace.operations().take_ranges(files.sum()) {
+            self.files.due().changed(keyspace);
+            self.shared.signal().notify();
+        }
+        self.work_after_reads(keyspace);
+    }
+
     /// A keyspace's epoch is over: a thread ends it, or, without threads, the caller.
     pub(super) fn epoch_is_over(&self, keyspace: &KeyspaceInner) {
         if self.shared.has_threads() {

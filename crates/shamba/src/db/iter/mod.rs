@@ -361,7 +361,7 @@ impl Cursor {
             self.db
                 .inner()
                 .background()
-                .work_after_reads(&self.keyspace);
+                .work_after_scans(&self.keyspace);
         }
     }
 

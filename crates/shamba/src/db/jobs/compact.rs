@@ -339,6 +339,8 @@ impl Compactor {
             flush_bytes: options.memtable_capacity(limit) as u64,
             most_inputs: self.most_inputs(&options),
             merge_keys: merge_keys(limit),
+            page_cost: self.page_cost(),
+            merge_for_scans: options.merge_for_scans,
             too_many_files: self.shared.budget().used_by(Role::Files) > many_of_files(limit),
             policy: options.merge_policy,
             size_ratio: options.size_ratio,
@@ -348,6 +350,13 @@ impl Compactor {
             moving: self.picker_move(keyspace),
             ..PickerOptions::default()
         }
+    }
+
+    /// What a merge pays for a page, if that is stated.
+    fn page_cost(&self) -> f64 {
+        let stated = self.shared.options().device;
+        let cost = stated.map(|device| device.merge_read_cost + device.write_cost);
+        cost.unwrap_or(PickerOptions::default().page_cost)
     }
 
     /// What pickers need to know of a keyspace's move.

@@ -70,26 +70,28 @@ impl Ahead {
 }
 
 impl TableIter {
+    /// Whether a block was read from storage since this was asked last.
+    pub(crate) fn take_read(&mut self) -> bool {
+        std::mem::take(&mut self.has_read)
+    }
+
     /// Gets the present block and holds it if memory allows; else gives it, with its first page,
     /// for the moment.
     pub(super) fn load(&mut self) -> Result<Option<(BlockRef, u32)>> {
         let pages = self.pages()?;
         let start = pages.start;
         let tag = label(BlockKind::Data, self.options.purpose);
-        let ahead = self.options.readahead_pages > 1;
-        if ahead || !self.options.fill_cache {
-            let purpose = self.options.purpose;
-            if let Some(block) = self.table.blocks.resident_for(start, purpose) {
-                return Ok(self.hold(block, start));
-            }
-            if self.load_own(&pages)? {
-                self.held = HeldBlock::Own;
-                return Ok(None);
-            }
+        let (ahead, fill) = (self.options.readahead_pages > 1, self.options.fill_cache);
+        let blocks = &self.table.blocks;
+        if let Some(block) = blocks.resident_for(start, tag.purpose) {
+            return Ok(self.hold(block, start));
         }
-        let fill = self.options.fill_cache;
-        let partition = self.partition;
-        let block = self.table.blocks.fetch(pages, partition, tag, fill)?;
+        self.has_read = true;
+        if (ahead || !fill) && self.load_own(&pages)? {
+            self.held = HeldBlock::Own;
+            return Ok(None);
+        }
+        let block = (self.table.blocks).read(pages, self.partition, tag, fill)?;
         Ok(self.hold(block, start))
     }
 
