@@ -105,11 +105,12 @@ pub struct KeyspaceOptions {
     pub epoch_lookups: u64,
     /// Whether and when the keyspace changes its design on its own. Default `None`: never.
     pub auto_design: Option<AutoDesign>,
-    /// Whether the background merges files of a leveled tree with what lies below them once scans
-    /// have read as many pages to find their place in them as that reads and writes. Default
-    /// `true`: where scans go and memory does not hold what they need, the tree becomes one that
-    /// they read less of. With `false` reads never cause a write.
-    /// [`Options::device`](crate::Options::device) says what a page of a merge costs beside a read.
+    /// Whether files of a leveled tree are merged with what lies below them once scans have read as
+    /// many pages to find their place in them as that reads and writes. Default `true`: where scans
+    /// go and memory does not hold what they need, the tree becomes one that they read less of.
+    /// With `false` scans cause no merges. A page of a merge counts as
+    /// [`Options::device`](crate::Options::device) says. Without background threads a scan now and
+    /// then does such a merge.
     pub merge_for_scans: bool,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Rng, scattered_key as key};
-use shamba::fs::{Fs, MemFs, MeteredFs};
+use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, MeteredFs, Op};
 use shamba::{Db, KeyspaceOptions, MemoryBudget, Options};
 
 const DIR: &str = "/db";
@@ -308,4 +308,38 @@ fn a_short_session_leaves_the_list_and_entries_stay_away_where_they_are_not_want
     wait_for_reload(&db);
     let counters = db.stats().counters;
     assert!(counters.reloaded_blocks > 0 && counters.reloaded_entries == 0);
+}
+
+/// It ends with the first read that fails, whoever looks up meets the disk as it is, and what the
+/// list names is brought back the next time.
+#[test]
+fn a_disk_that_fails_ends_it_and_the_list_stays() {
+    let faults = Faults::new();
+    let below = FaultFs::new(Arc::new(MemFs::new()), faults.clone());
+    let fs = MeteredFs::new(Arc::new(below));
+    let db = filled(&fs, |options| options, 64 << 20, "");
+    reads(&db, &fs, "");
+    db.close().unwrap();
+    for passing in [0, 5, 50] {
+        let fault = Fault::new(Effect::Fail(FaultError::EIO)).on(Op::Read);
+        faults.add(fault.path_ending(".sst").after(passing).forever());
+        let before = faults.fired();
+        let db = reopening(&fs, 64 << 20).open(DIR).unwrap();
+        let begun = Instant::now();
+        while faults.fired() == before {
+            assert!(
+                begun.elapsed() < Duration::from_secs(120),
+                "nothing is read"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        db.close().unwrap();
+        let failed = faults.fired() - before;
+        assert!(failed <= 2, "{failed} reads failed");
+        faults.clear();
+    }
+    let db = reopening(&fs, 64 << 20).open(DIR).unwrap();
+    wait_for_reload(&db);
+    let again = reads(&db, &fs, "");
+    assert!(again < 10, "{again}");
 }

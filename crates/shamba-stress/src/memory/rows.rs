@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use shamba::{Compression, Db, IterOptions, KeyspaceOptions, MemoryBudget, Options};
+use shamba::{Compression, Db, Error, IterOptions, KeyspaceOptions, MemoryBudget, Options};
 
 /// The engine's own threads.
 pub(super) const BACKGROUND_THREADS: usize = 2;
@@ -195,21 +195,29 @@ fn zstandard(work: &Work) -> shamba::Result<Db> {
 /// none.
 fn iterators(work: &Work) -> shamba::Result<Db> {
     let db = work.loaded(KeyspaceOptions::default())?;
+    // How many runs there are, and so what an iterator takes, is a matter of how far merges are.
+    db.wait_for_compaction()?;
     let mut iterators = Vec::new();
-    for _ in 0..200 {
-        match db.cursor(IterOptions::default()) {
+    for n in 0..200 {
+        let made = db.cursor(IterOptions::default()).and_then(|mut iterator| {
+            iterator.seek(key(mix(work.seed ^ n) % work.scale.entries()))?;
+            Ok(iterator)
+        });
+        match made {
             Ok(iterator) => iterators.push(iterator),
+            Err(Error::IteratorsExhausted { .. }) => break,
             Err(error) => return Err(error),
         }
     }
-    assert!(!iterators.is_empty());
-    for (n, iterator) in (0..).zip(&mut iterators) {
-        iterator.seek(key(mix(work.seed ^ n) % work.scale.entries()))?;
-    }
+    assert!(iterators.len() > 100, "{} iterators", iterators.len());
     for _ in 0..work.scale.of(20, 200) {
         for iterator in &mut iterators {
             if iterator.valid() {
-                iterator.next()?;
+                match iterator.next() {
+                    // It is not valid any more.
+                    Ok(()) | Err(Error::IteratorsExhausted { .. }) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
     }

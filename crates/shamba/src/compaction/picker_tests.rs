@@ -3,10 +3,10 @@
 //!
 //! A case is a command, levels, `----`, and the answer, with an empty line after it. A level is
 //! runs separated by `|`, newest first; a run is its id and files `smallest-largest:size`, with
-//! `,t3` (tombstones), `,g3` (garbage), `,s9` (largest sequence number), `,r9` (reads of scans that
-//! sought their place in it) and `*` (busy). A file has as many entries as its size. Commands:
-//! `pick` (one task), `steps` (tasks until none is left, a merge making one file), `manual FROM-TO`
-//! (the same for a range, one task after the other).
+//! `,t3` (tombstones), `,g3` (garbage), `,s9` (largest sequence number), `,r9` (pages that scans
+//! read to find their place in it) and `*` (busy). A file has as many entries as its size.
+//! Commands: `pick` (one task), `steps` (tasks until none is left, a merge making one file),
+//! `manual FROM-TO` (the same for a range, one task after the other).
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -94,7 +94,7 @@ fn parse_version(lines: &[&str], next: &mut u64) -> Version {
                 }
                 let file = FileMeta::new(&info);
                 if reads > 0 {
-                    file.slot().set_seek_reads(reads, &Budget::new(1 << 20));
+                    file.slot().set_seek_pages(reads, &Budget::new(1 << 20));
                 }
                 if busy {
                     file.try_claim();

@@ -105,13 +105,16 @@ impl RunIter {
         }
     }
 
-    /// Counts for the file if a scan has just read of it to find its place there.
-    fn count_seek_read(&mut self) {
-        if self.scan.purpose == Purpose::Scan
-            && self.current.as_mut().is_some_and(TableIter::take_read)
+    /// Counts for the file what a scan has just read of it to find its place there.
+    fn count_seek(&mut self) {
+        if self.scan.purpose != Purpose::Scan {
+            return;
+        }
+        let pages = self.current.as_mut().map_or(0, TableIter::take_pages_read);
+        if pages > 0
             && let Some(file) = self.files.get(self.at)
         {
-            file.slot().add_seek_read();
+            self.tables.count_seek_pages(file.slot(), pages);
         }
     }
 
@@ -204,9 +207,9 @@ impl InternalIterator for RunIter {
         }
         match self.open(at)? {
             Some(iter) => {
-                iter.take_read();
+                iter.take_pages_read();
                 iter.seek(key, tag)?;
-                self.count_seek_read();
+                self.count_seek();
             }
             None => self.current = None,
         }
@@ -227,9 +230,9 @@ impl InternalIterator for RunIter {
             return self.settle_backward();
         }
         if let Some(iter) = self.open(at)? {
-            iter.take_read();
+            iter.take_pages_read();
             iter.seek_for_prev(key, tag)?;
-            self.count_seek_read();
+            self.count_seek();
         }
         self.settle_backward()
     }

@@ -2,6 +2,7 @@
 //! What the pickers promise is checked on what lookups would answer.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use shamba_model::{merging, tree};
@@ -12,6 +13,8 @@ use super::manual::{Manual, ManualRange, manual};
 use super::picker::pick;
 use super::policy::{Granularity, MergePolicy, Moving, PickerOptions};
 use super::task::{TargetRun, Task, TaskKind};
+use crate::budget::Budget;
+use crate::fs::PAGE;
 use crate::version::{FileInfo, FileMeta};
 use crate::version::{KeyspaceEdit, Version};
 
@@ -51,6 +54,9 @@ struct Sim {
     rewritten: u64,
     /// Bytes of the largest merge.
     largest: u64,
+    /// New files have been read by scans by fewer pages than this.
+    scanned: u64,
+    budget: Arc<Budget>,
 }
 
 impl Sim {
@@ -61,6 +67,8 @@ impl Sim {
                 policy,
                 size_ratio,
                 buffer_bytes: buffer as u64 * ENTRY,
+                // To merge an entry costs a page of scans.
+                page_cost: PAGE as f64 / ENTRY as f64,
                 ..PickerOptions::default()
             },
             buffer,
@@ -72,6 +80,8 @@ impl Sim {
             flushed: 0,
             rewritten: 0,
             largest: 0,
+            scanned: 0,
+            budget: Budget::new(1 << 30),
         }
     }
 
@@ -101,7 +111,17 @@ impl Sim {
                 ..FileInfo::default()
             };
             self.contents.insert(number, part.to_vec());
-            edit.add(level, run, FileMeta::new(&info));
+            let file = FileMeta::new(&info);
+            self.read(&file);
+            edit.add(level, run, file);
+        }
+    }
+
+    /// Scans find their place in a file, some more often than its merging costs.
+    fn read(&mut self, file: &FileMeta) {
+        if self.scanned > 0 {
+            let pages = Rng(file.number()).below(self.scanned) as u32;
+            file.slot().set_seek_pages(pages, &self.budget);
         }
     }
 
@@ -537,12 +557,14 @@ proptest! {
         max_levels in prop::sample::select(&[2u32, 3, 12][..]),
         keys in prop::sample::select(&[100u64, 2000, u64::MAX][..]),
         dead_percent in prop::sample::select(&[0u64, 10, 60][..]),
+        scanned in prop::sample::select(&[0u64, 60, 600][..]),
         seed in any::<u64>(),
     ) {
         let mut rng = Rng(seed);
         let mut sim = Sim::new(policies[0], ratio, 40);
         sim.options.level0_runs = level0_runs;
         sim.options.most_inputs = most_inputs;
+        sim.scanned = scanned;
         if staged {
             // Flushes of an eighth of the buffer.
             sim.options.flush_bytes = sim.options.buffer_bytes;

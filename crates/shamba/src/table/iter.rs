@@ -79,8 +79,8 @@ pub(crate) struct TableIter {
     /// or before it, as `fence` says.
     bound: Vec<u8>,
     fence: Option<Direction>,
-    /// Whether a block was read from storage since this was asked last.
-    has_read: bool,
+    /// Pages of blocks that were read from storage since this was asked last.
+    pages_read: u32,
     memory: Reservation,
 }
 
@@ -107,7 +107,7 @@ impl Table {
             waits: None,
             bound: Vec::new(),
             fence: None,
-            has_read: false,
+            pages_read: 0,
         }
     }
 }

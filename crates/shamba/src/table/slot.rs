@@ -50,8 +50,8 @@ pub(super) struct SlotState {
     pub(super) partition_stats: ArcSwapOption<PartitionStats>,
     /// Whether it is among the table cache's closed ones.
     pub(super) listed: AtomicBool,
-    /// Data blocks that scans read from storage to find their place in the file.
-    seek_reads: AtomicU32,
+    /// Pages that scans read from storage to find their place in the file.
+    seek_pages: AtomicU32,
     /// What the statistics of its partitions start with.
     pub(super) hint: ArcSwapOption<Hint>,
     _held: Reservation,
@@ -71,7 +71,7 @@ impl SlotState {
             cache_id: AtomicU64::new(0),
             partition_stats: ArcSwapOption::empty(),
             listed: AtomicBool::new(false),
-            seek_reads: AtomicU32::new(0),
+            seek_pages: AtomicU32::new(0),
             hint: ArcSwapOption::empty(),
             _held: budget.reserve(Role::Seen, STATE_BYTES),
         })
@@ -165,24 +165,24 @@ impl TableSlot {
         })
     }
 
-    /// Counts a data block that a scan read from storage to find its place in the file.
-    pub(crate) fn add_seek_read(&self) {
-        if let Some(inner) = self.inner() {
-            inner.seek_reads.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Counts pages that a scan read from storage to find its place in the file; false where there
+    /// is no memory to.
+    pub(super) fn add_seek_pages(&self, pages: u32) -> bool {
+        let add = |inner: &SlotState| inner.seek_pages.fetch_add(pages, Ordering::Relaxed);
+        self.inner().map(add).is_some()
     }
 
     /// Has so many of them counted.
     #[cfg(test)]
-    pub(crate) fn set_seek_reads(&self, reads: u32, budget: &Arc<Budget>) {
+    pub(crate) fn set_seek_pages(&self, pages: u32, budget: &Arc<Budget>) {
         let state = self.make(budget).unwrap();
-        state.seek_reads.store(reads, Ordering::Relaxed);
+        state.seek_pages.store(pages, Ordering::Relaxed);
     }
 
     /// How many of them there were, as far as it is known.
-    pub(crate) fn seek_reads(&self) -> u32 {
-        let reads = |inner: &SlotState| inner.seek_reads.load(Ordering::Relaxed);
-        self.inner().map_or(0, reads)
+    pub(crate) fn seek_pages(&self) -> u32 {
+        let pages = |inner: &SlotState| inner.seek_pages.load(Ordering::Relaxed);
+        self.inner().map_or(0, pages)
     }
 
     /// What is known of the file's partitions.

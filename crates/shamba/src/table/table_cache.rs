@@ -10,7 +10,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwapOption, Guard};
@@ -39,6 +39,8 @@ pub(crate) struct TableCache {
     budget: Arc<Budget>,
     stripes: [Mutex<()>; STRIPES],
     open: Mutex<VecDeque<Weak<SlotState>>>,
+    /// Pages that scans read from storage to find their place in a file.
+    seek_pages: AtomicU64,
     /// Files whose table is closed and of which something is known all the same.
     closed: Mutex<VecDeque<Weak<SlotState>>>,
 }
@@ -64,6 +66,7 @@ impl TableCache {
                 }),
                 budget,
                 stripes: Default::default(),
+                seek_pages: AtomicU64::new(0),
                 open: Mutex::default(),
                 closed: Mutex::default(),
             }
@@ -85,6 +88,18 @@ impl TableCache {
     /// Counts accesses to blocks that did not go through the block cache.
     pub(crate) fn advance(&self, accesses: u64) {
         self.policy().advance(accesses);
+    }
+
+    /// Counts pages that a scan read from storage to find its place in a file.
+    pub(crate) fn count_seek_pages(&self, slot: &TableSlot, pages: u32) {
+        if slot.add_seek_pages(pages) {
+            self.seek_pages.fetch_add(pages.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// How many there were, in whatever files.
+    pub(crate) fn seek_pages(&self) -> u64 {
+        self.seek_pages.load(Ordering::Relaxed)
     }
 
     pub(super) fn budget(&self) -> &Arc<Budget> {

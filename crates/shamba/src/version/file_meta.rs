@@ -344,8 +344,8 @@ impl FileMeta {
 
     /// Pages that scans read of it to find their place in it, since it was written or the database
     /// was opened: what would not have been read were it merged with what lies below it.
-    pub(crate) fn seek_reads(&self) -> u64 {
-        self.slot().seek_reads().into()
+    pub(crate) fn seek_pages(&self) -> u64 {
+        self.slot().seek_pages().into()
     }
 
     /// Ends an epoch. One thread at a time.

@@ -204,14 +204,19 @@ impl Background {
         }
     }
 
-    /// After some scans, which may have paid for a merge. To look for it takes time in the number
-    /// of files, so it is looked for once in as many scans.
+    /// After some scans, which may have paid for a merge. Without threads the caller does it, a
+    /// task each time.
     pub(super) fn work_after_scans(&self, keyspace: &Arc<KeyspaceInner>) {
-        let version = keyspace.version();
-        let files = version.runs().map(|(_, run)| run.files().len() as u64);
-        if keyspace.options().merge_for_scans && keyspace.operations().take_ranges(files.sum()) {
+        let (shared, pages) = (&self.shared, self.files.tables().seek_pages());
+        if !shared.options().read_only && keyspace.scans_may_have_paid(pages) {
             self.files.due().changed(keyspace);
-            self.shared.signal().notify();
+            shared.signal().notify();
+            if !shared.has_threads()
+                && let Err(error) = self.step()
+            {
+                let dir = shared.dir().display();
+                log::warn!("{dir}: merging for scans: {error}");
+            }
         }
         self.work_after_reads(keyspace);
     }

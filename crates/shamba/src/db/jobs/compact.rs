@@ -352,7 +352,7 @@ impl Compactor {
         }
     }
 
-    /// What a merge pays for a page, if that is stated.
+    /// What a merge pays for a page: as the options state it, or a read and a write.
     fn page_cost(&self) -> f64 {
         let stated = self.shared.options().device;
         let cost = stated.map(|device| device.merge_read_cost + device.write_cost);

@@ -59,6 +59,8 @@ pub(crate) struct KeyspaceInner {
     limits: Limits,
     /// Accesses to the cache when the active memtable was last known to be empty.
     gathers_since: AtomicU64,
+    /// Pages read by scans when it was last looked whether they have paid for a merge.
+    seek_pages_seen: AtomicU64,
     level_counters: LevelCounters,
     operations: Operations,
     asked_designs: Mutex<AskedDesigns>,
@@ -73,6 +75,11 @@ pub(super) struct AskedDesigns {
     /// Answers in a row that were for a move.
     pub(super) agreed: u32,
 }
+
+/// Pages read by scans between two looks for merges that they have paid for, at most: as many as a
+/// merge of a file of 64 MiB costs. With half of it a tree of 100,000 files is looked through twice
+/// as often; with twice of it merges come later than they need.
+const MOST_BETWEEN: u64 = 32 << 10;
 
 /// What a list that is made of all tables for a while takes for each: a few words.
 const LISTED_BYTES: u64 = 64;
@@ -115,6 +122,7 @@ impl KeyspaceInner {
             compactions: Failing::default(),
             limits,
             gathers_since: AtomicU64::new(0),
+            seek_pages_seen: AtomicU64::new(0),
             level_counters,
             operations,
             asked_designs: Mutex::default(),
@@ -250,6 +258,24 @@ impl KeyspaceInner {
     /// Compactions that fail.
     pub(super) fn compactions(&self) -> &Failing {
         &self.compactions
+    }
+
+    /// Whether it is time to look for a merge that scans have paid for, where those of all
+    /// keyspaces have read so many pages to find their place. To look takes time in the number of
+    /// files, so it is once in as many pages, up to [`MOST_BETWEEN`].
+    pub(super) fn scans_may_have_paid(&self, seek_pages: u64) -> bool {
+        let seen = self.seek_pages_seen.load(Ordering::Relaxed);
+        let more = seek_pages.saturating_sub(seen);
+        if more == 0 || !self.options().merge_for_scans || self.check_alive().is_err() {
+            return false;
+        }
+        let version = self.version();
+        let files = version.runs().map(|(_, run)| run.files().len() as u64);
+        let enough = more >= files.sum::<u64>().min(MOST_BETWEEN);
+        if enough {
+            self.seek_pages_seen.store(seek_pages, Ordering::Relaxed);
+        }
+        enough
     }
 
     /// Which filter modules lookups may read.

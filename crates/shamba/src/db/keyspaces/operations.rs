@@ -82,8 +82,6 @@ pub(crate) struct Operations {
     budget: Arc<Budget>,
     /// Entries of memtables that are no longer active, less those that came out of a log.
     frozen: AtomicU64,
-    /// Positionings at the last [`Self::take_ranges`] that was true.
-    taken_ranges: AtomicU64,
     fading: Mutex<Fading>,
 }
 
@@ -94,7 +92,6 @@ impl Operations {
             shards: OnceLock::new(),
             budget: Arc::clone(budget),
             frozen: AtomicU64::new(0),
-            taken_ranges: AtomicU64::new(0),
             fading: Mutex::default(),
         }
     }
@@ -145,19 +142,6 @@ impl Operations {
         let before = shard.ranges.load(Relaxed);
         place.add(&shard.ranges, ranges);
         before / RANGES != (before + ranges) / RANGES
-    }
-
-    /// Whether so many positionings of iterators were counted since this was true last.
-    pub(crate) fn take_ranges(&self, enough: u64) -> bool {
-        let shards = self.shards.get();
-        let counts = shards.iter().flat_map(|all| &all.shards);
-        let now: u64 = counts.map(|shard| shard.ranges.load(Relaxed)).sum();
-        let before = self.taken_ranges.load(Relaxed);
-        let taken = now.saturating_sub(before) >= enough;
-        if taken {
-            self.taken_ranges.store(now, Relaxed);
-        }
-        taken
     }
 
     /// Counts the entries of a memtable that was active until now.

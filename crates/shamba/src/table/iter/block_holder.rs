@@ -70,9 +70,10 @@ impl Ahead {
 }
 
 impl TableIter {
-    /// Whether a block was read from storage since this was asked last.
-    pub(crate) fn take_read(&mut self) -> bool {
-        std::mem::take(&mut self.has_read)
+    /// Pages of blocks that were read from storage since this was asked last; what was read ahead
+    /// of them does not count.
+    pub(crate) fn take_pages_read(&mut self) -> u32 {
+        std::mem::take(&mut self.pages_read)
     }
 
     /// Gets the present block and holds it if memory allows; else gives it, with its first page,
@@ -86,11 +87,11 @@ impl TableIter {
         if let Some(block) = blocks.resident_for(start, tag.purpose) {
             return Ok(self.hold(block, start));
         }
-        self.has_read = true;
         if (ahead || !fill) && self.load_own(&pages)? {
             self.held = HeldBlock::Own;
             return Ok(None);
         }
+        self.pages_read += pages.len() as u32;
         let block = (self.table.blocks).read(pages, self.partition, tag, fill)?;
         Ok(self.hold(block, start))
     }
@@ -169,8 +170,11 @@ impl TableIter {
             self.own = Own::default();
         }
         self.ahead.limit = limit;
-        if self.ahead.get(pages).is_none() && !self.read_ahead(pages)? {
-            return Ok(false);
+        if self.ahead.get(pages).is_none() {
+            if !self.read_ahead(pages)? {
+                return Ok(false);
+            }
+            self.pages_read += pages.len() as u32;
         }
         let Some(bytes) = self.ahead.get(pages) else {
             return Ok(false);
