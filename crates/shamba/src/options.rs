@@ -365,7 +365,8 @@ impl Options {
     }
 
     /// Threads for flushes and compactions, 0 to 64. Default 2. With zero the work is done inside
-    /// the writes that make it due: slower, but the same in every run.
+    /// the writes that make it due, and by scans what they have paid for
+    /// ([`KeyspaceOptions::merge_for_scans`]): slower, but the same in every run.
     #[must_use]
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = threads;

@@ -19,16 +19,16 @@ use super::policy::{Granularity, PickerOptions};
 use super::reclaim::is_bottom;
 use super::task::{Task, push_file};
 use crate::fs::PAGE;
-use crate::version::{Run, Version};
+use crate::version::{FileMeta, Run, Version};
 
 const REASON: &str = "scans have read as much of it as its merging costs";
 
 /// Urgent as little as what reclaims space.
 const SCORE: f64 = 0.3;
 
-/// A merge under leveling that scans have paid for. Ends: what a merge writes was read by nobody,
-/// and what moves goes down a level; but for a tree on its way to another design, where levels move
-/// up too.
+/// A merge under leveling that scans have paid for. Ends: of what a merge writes nothing was
+/// counted yet, and what moves goes down a level. Of a tree on its way to another design, where
+/// levels move up too, nothing is taken.
 pub(super) fn pick(
     version: &Version,
     options: &PickerOptions,
@@ -70,22 +70,15 @@ fn level0(version: &Version, options: &PickerOptions) -> Option<Task> {
         return None;
     }
     let task = level0_down(version, options, SCORE, REASON)?.within(version, options)?;
-    let of_run = |level| {
-        let inputs = task.inputs.iter().filter(move |input| input.level == level);
-        inputs.map(|input| {
-            input
-                .files
-                .iter()
-                .map(|file| file.seek_pages())
-                .sum::<u64>()
-        })
-    };
+    let inputs = task.inputs.iter().filter(|input| input.level == 0);
+    let read = inputs.map(|input| input.files.iter().map(FileMeta::seek_pages).sum::<u64>());
     // A run is left afterwards, in which scans still look for their place.
-    let left = match of_run(task.output_level).next() {
-        Some(_) => 0,
-        None => of_run(0).max().unwrap_or(0),
-    };
-    let saved = of_run(0).sum::<u64>() - left;
+    let joins = task
+        .inputs
+        .iter()
+        .any(|input| input.level == task.output_level);
+    let left = if joins { None } else { read.clone().max() };
+    let saved = read.sum::<u64>() - left.unwrap_or(0);
     is_paid(saved, task.input_bytes(), options).then_some(task)
 }
 

@@ -1,6 +1,6 @@
 //! Background work: flushes first, then the most urgent compaction, then removing files nobody
 //! uses; and waiting for it. Threads run [`Background::step`] until the database closes; with no
-//! threads, whoever writes or waits does.
+//! threads, whoever writes or waits does, and scans do what they have paid for.
 //!
 //! Thread-safe. Who waits holds no lock but the writer's.
 

@@ -78,7 +78,7 @@ pub(super) struct AskedDesigns {
 
 /// Pages read by scans between two looks for merges that they have paid for, at most: as many as a
 /// merge of a file of 64 MiB costs. With half of it a tree of 100,000 files is looked through twice
-/// as often; with twice of it merges come later than they need.
+/// as often; with twice of it merges come later than they need. Neither was measured.
 const MOST_BETWEEN: u64 = 32 << 10;
 
 /// What a list that is made of all tables for a while takes for each: a few words.
