@@ -429,11 +429,7 @@ fn what_is_known_of_a_partition_takes_fourteen_bytes() {
             pages: 1,
         };
         let policy = Arc::new(PolicyState::new(1));
-        let shapes = FilterGeometry {
-            modules: [module].into(),
-            columns: |_| 1,
-            keep: |bytes, _| bytes.to_vec(),
-        };
+        let shapes = FilterGeometry::new([module].into(), |_| 1, |bytes, _| bytes.to_vec());
         let partitions = PartitionStats::new(policy, &budget, partitions, Arc::new(shapes), 1);
         let used = budget.used();
         drop(partitions);

@@ -30,11 +30,11 @@ pub(super) const OPENED_BYTES: usize = 48;
 
 /// Modules of these shapes, and how the cache cuts them.
 pub(super) fn shapes(modules: impl Iterator<Item = ModuleGeometry>) -> Arc<FilterGeometry> {
-    Arc::new(FilterGeometry {
-        modules: modules.collect(),
-        columns: filter::ribbon_columns,
-        keep: filter::keep_columns,
-    })
+    Arc::new(FilterGeometry::new(
+        modules.collect(),
+        filter::ribbon_columns,
+        filter::keep_columns,
+    ))
 }
 
 /// An open table.

@@ -1,7 +1,7 @@
 //! How likely absent keys are to pass a partition's filter as it is resident now, for statistics
 //! only: nothing here decides anything. Pure functions over a [`PartitionView`].
 
-use super::geometry::ModuleGeometry;
+use super::geometry::fpr_of_whole;
 use super::view::PartitionView;
 use crate::fs::{BlockKind, PAGE};
 
@@ -91,11 +91,4 @@ impl PartitionView<'_> {
         }
         pass.min(1.0)
     }
-}
-
-/// The chance that an absent key passes a whole filter: while memory is plenty, all of it is read
-/// where it is absent.
-pub(super) fn fpr_of_whole(modules: &[ModuleGeometry]) -> f32 {
-    let whole = modules.iter().map(|module| module.fpr_of(module.columns));
-    whole.product::<f32>().min(1.0)
 }

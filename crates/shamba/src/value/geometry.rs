@@ -27,14 +27,23 @@ impl ModuleGeometry {
     }
 }
 
+/// The chance that an absent key passes a whole filter: while memory is plenty, all of it is read
+/// where it is absent.
+pub(super) fn fpr_of_whole(modules: &[ModuleGeometry]) -> f32 {
+    let whole = modules.iter().map(|module| module.fpr_of(module.columns));
+    whole.product::<f32>().min(1.0)
+}
+
 /// What is the same of the filter in all partitions of a table, and of most tables.
 #[derive(Debug)]
 pub(crate) struct FilterGeometry {
-    pub(crate) modules: Box<[ModuleGeometry]>,
+    pub(super) modules: Box<[ModuleGeometry]>,
+    /// The chance that an absent key passes all of it.
+    pub(super) fpr: f32,
     /// The columns in a block of columns, a bit for each.
-    pub(crate) columns: fn(&[u8]) -> u8,
+    pub(super) columns: fn(&[u8]) -> u8,
     /// Cuts a block down to some of its columns.
-    pub(crate) keep: fn(&[u8], u8) -> Vec<u8>,
+    pub(super) keep: fn(&[u8], u8) -> Vec<u8>,
 }
 
 impl PartialEq for FilterGeometry {
@@ -45,6 +54,21 @@ impl PartialEq for FilterGeometry {
 }
 
 impl FilterGeometry {
+    /// A filter of such modules. `columns` says which columns are in a block of columns, a bit for
+    /// each; `keep` cuts a block down to some of them.
+    pub(crate) fn new(
+        modules: Box<[ModuleGeometry]>,
+        columns: fn(&[u8]) -> u8,
+        keep: fn(&[u8], u8) -> Vec<u8>,
+    ) -> Self {
+        FilterGeometry {
+            fpr: fpr_of_whole(&modules),
+            modules,
+            columns,
+            keep,
+        }
+    }
+
     /// The memory it takes behind an `Arc`, in bytes.
     pub(super) fn memory(&self) -> usize {
         shared(size_of::<Self>()) + allocated(size_of_val(&*self.modules))

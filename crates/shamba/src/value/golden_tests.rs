@@ -15,11 +15,7 @@ use crate::fs::BlockKind;
 
 /// One table with a partition that is probed about, and one beside it.
 fn table(modules: &[ModuleGeometry], index_pages: u32) -> (Arc<PolicyState>, PartitionStats) {
-    let geometry = FilterGeometry {
-        modules: modules.into(),
-        columns: |_| 0,
-        keep: |block, _| block.into(),
-    };
+    let geometry = FilterGeometry::new(modules.into(), |_| 0, |block, _| block.into());
     let (policy, budget) = (Arc::new(PolicyState::new(1)), Budget::new(1 << 20));
     let stats = PartitionStats::new(
         Arc::clone(&policy),

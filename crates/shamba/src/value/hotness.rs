@@ -134,11 +134,11 @@ mod tests {
     #[test]
     fn a_new_file_is_as_hot_as_it_inherited_and_an_old_one_as_it_was_measured() {
         let policy = Arc::new(PolicyState::new(1));
-        let geometry = Arc::new(FilterGeometry {
-            modules: [].into(),
-            columns: |_| 0,
-            keep: |block, _| block.into(),
-        });
+        let geometry = Arc::new(FilterGeometry::new(
+            [].into(),
+            |_| 0,
+            |block, _| block.into(),
+        ));
         let budget = Budget::new(1 << 20);
         let stats = PartitionStats::new(Arc::clone(&policy), &budget, 2, geometry, 1);
         let recent = RecentLookups::default();

@@ -13,7 +13,7 @@ use shamba_model::expected_reads::{Prior, Visits};
 
 use super::block_value::PartValue;
 use super::decay::{faded, left_after};
-use super::fpr_forecast::{AbsentValue, fpr_of_whole};
+use super::fpr_forecast::AbsentValue;
 use super::geometry::FilterGeometry;
 use super::partition_cell::{Cell, SCALE, SharedPrior, add};
 use super::policy_state::PolicyState;
@@ -282,7 +282,7 @@ impl PartitionStats {
         // A sample of lookups asks while memory is plenty: no view is taken for what is the same of
         // all.
         if by_value && !self.policy.under_pressure() {
-            return fpr_of_whole(&self.geometry.modules);
+            return self.geometry.fpr;
         }
         let view = self.view(partition);
         view.map_or(0.0, |view| view.forecast_fpr(limit, by_value))

@@ -211,11 +211,7 @@ mod tests {
             pages: 1,
         };
         let (policy, budget) = (Arc::new(PolicyState::new(1)), Budget::new(1 << 20));
-        let geometry = FilterGeometry {
-            modules: [module; 2].into(),
-            columns: |_| 0,
-            keep: |block, _| block.into(),
-        };
+        let geometry = FilterGeometry::new([module; 2].into(), |_| 0, |block, _| block.into());
         let stats = PartitionStats::new(policy, &budget, 1, Arc::new(geometry), 1);
         stats.set_resident(0, FIRST, 2, true);
         for _ in 0..64 {

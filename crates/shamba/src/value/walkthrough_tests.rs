@@ -46,11 +46,8 @@ impl Walk {
             blocks: 1,
             pages: 1,
         };
-        let geometry = FilterGeometry {
-            modules: [module; MODULES].into(),
-            columns: |_| 0,
-            keep: |block, _| block.into(),
-        };
+        let geometry =
+            FilterGeometry::new([module; MODULES].into(), |_| 0, |block, _| block.into());
         let (policy, budget) = (Arc::new(PolicyState::new(1)), Budget::new(1 << 20));
         let geometry = Arc::new(geometry);
         let stats = PartitionStats::new(Arc::clone(&policy), &budget, PARTITIONS, geometry, 1);

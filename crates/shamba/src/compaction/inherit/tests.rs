@@ -16,11 +16,7 @@ fn visits(empty: f32, positive: f32) -> Visits {
 /// A file of partitions that end at these keys, the first of which starts at `smallest`.
 fn file(cache: &BlockCache, smallest: &str, partitions: &[(&str, Visits)]) -> Parent {
     let (clock, budget) = (Arc::clone(cache.policy()), cache.budget());
-    let shapes = FilterGeometry {
-        modules: [].into(),
-        columns: |_| 0,
-        keep: |block, _| block.into(),
-    };
+    let shapes = FilterGeometry::new([].into(), |_| 0, |block, _| block.into());
     let partition_stats = PartitionStats::new(clock, budget, partitions.len(), Arc::new(shapes), 1);
     for (number, (_, visits)) in (0..).zip(partitions) {
         partition_stats.inherit(number, *visits);
