@@ -142,6 +142,35 @@ pub enum Error {
         /// The least memory budget that would do, in bytes; none where no budget would.
         needed: Option<u64>,
     },
+    /// Another write came between a transaction's reads and its commit. Nothing of the transaction
+    /// was written: run it again from its beginning, as [`Db::transact`](crate::Db::transact) does.
+    #[error(
+        "key {} of keyspace `{keyspace}`, on which the transaction depends, was written by others since it began; run it again",
+        key.escape_ascii()
+    )]
+    Conflict {
+        /// The keyspace's name.
+        keyspace: String,
+        /// The key that was written.
+        key: Vec<u8>,
+    },
+    /// A transaction, with what it read and wrote, would take more memory than transactions and
+    /// iterators may have together beside what they hold now. What it did so far is kept: commit
+    /// it, or drop it.
+    #[error(
+        "a transaction of {len} bytes is too large: transactions and iterators may hold {max} bytes together; split it, drop others, or raise the memory budget to {needed} bytes"
+    )]
+    TransactionTooLarge {
+        /// What the transaction would take, in bytes.
+        len: u64,
+        /// What all transactions and iterators may take now, in bytes.
+        max: u64,
+        /// A memory budget that will do, in bytes.
+        needed: u64,
+    },
+    /// A transaction has no savepoint to go back to.
+    #[error("the transaction has no savepoint; set one first")]
+    NoSavepoint,
     /// The memory budget is too small for what the database holds: for what must be known of each
     /// of its tables, which grows with their number and the length of their keys, or for a key, a
     /// value or a batch that was written under a larger budget. Nothing is lost: with the larger

@@ -39,9 +39,7 @@
 //! [`Durability::Synced`] a crash of the machine. [`Db::sync`] makes everything written so far
 //! survive one.
 //!
-//! The reads that led to a batch are not part of it: there are no transactions yet. Where several
-//! threads read a key and write what follows from it, such as a counter or an entry of an index,
-//! hold a lock of your own, by key, from the read to the write.
+//! The reads that led to a batch are not part of it: for that there are transactions.
 //!
 //! ```
 //! use shamba::{Options, WriteBatch, WriteOptions};
@@ -61,6 +59,30 @@
 //! After a failed write to the log the database takes no more writes ([`Error::Poisoned`]) and goes
 //! on answering reads; but when there was no room for it, or no file to open, that write gets
 //! [`Error::Io`], nothing of it is kept, and the next one may succeed.
+//!
+//! # Transactions
+//! A [`Transaction`] reads at one moment, its own writes included, and writes all at once when it
+//! is committed. Nobody is locked out meanwhile: a commit fails with [`Error::Conflict`], and
+//! writes nothing, where others wrote what it read, keys and ranges that were empty included
+//! ([`Isolation::Serializable`], the default), or what it writes ([`Isolation::Snapshot`]).
+//! [`Db::transact`] then runs it again. [`Db::compare_and_swap`] and [`Db::fetch_update`] are such
+//! transactions of one key.
+//!
+//! ```
+//! # fn main() -> shamba::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let db = shamba::Options::new().open(dir.path())?;
+//! // The next number of a list, which nobody else gets.
+//! let number = db.transact(|tx| -> shamba::Result<u32> {
+//!     let last = tx.prefix("list/").next_back().transpose()?;
+//!     let last = last.and_then(|(key, _)| Some(u32::from_be_bytes(*key.last_chunk()?)));
+//!     let next = last.map_or(0, |last| last + 1);
+//!     tx.put([&b"list/"[..], &next.to_be_bytes()].concat(), "an entry")?;
+//!     Ok(next)
+//! })?;
+//! assert_eq!(number, 0);
+//! # Ok(()) }
+//! ```
 //!
 //! # Keyspaces
 //! A [`Keyspace`] is a tree of its own with [`KeyspaceOptions`] of its own, behind the same log and
@@ -180,13 +202,13 @@
 //! moves it to another shape while it runs; [`KeyspaceOptions::auto_design`] does both by itself.
 //!
 //! # Threads and processes
-//! [`Db`], [`Keyspace`] and [`Snapshot`] may be used by any number of threads. An [`Iter`] or
-//! [`Cursor`] is used by one thread at a time. Flushes and compactions run on
-//! [`Options::background_threads`]; writers wait for them when they fall far behind. Only one
-//! process at a time can have a database open to write to it, and any number beside it to read
-//! ([`Options::read_only`]). A handle, snapshot or iterator that was forgotten keeps a database
-//! open until [`Db::close`]; [`Error::Locked`] names it. Where there is async code, calls belong on
-//! threads that may block.
+//! [`Db`], [`Keyspace`] and [`Snapshot`] may be used by any number of threads. An [`Iter`], a
+//! [`Cursor`] and a [`Transaction`] that writes are used by one thread at a time. Flushes and
+//! compactions run on [`Options::background_threads`]; writers wait for them when they fall far
+//! behind. Only one process at a time can have a database open to write to it, and any number
+//! beside it to read ([`Options::read_only`]). A handle, snapshot or iterator that was forgotten
+//! keeps a database open until [`Db::close`]; [`Error::Locked`] names it. Where there is async
+//! code, calls belong on threads that may block.
 //!
 //! # Copies and checks
 //! [`Db::checkpoint`] makes a consistent copy by hard links; [`Db::verify`] and [`Options::verify`]
@@ -234,7 +256,8 @@
 //! | [`Cursor`] | | | `raw_iterator` |
 //! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | | `WriteBatch`, `write` |
 //! | [`Db::write_with`] | `durability` | `set_durability` | `write_opt` |
-//! | none yet: a lock of your own | `write_tx`, `update_fetch` | `begin_write` | `TransactionDB` |
+//! | [`Db::transact`] | `write_tx` | `begin_write` | `OptimisticTransactionDB` |
+//! | [`Db::fetch_update`] | `update_fetch` | | |
 //! | [`Db::snapshot`] | `snapshot` | `begin_read` | `snapshot` |
 //! | [`Db::sync`], [`WriteOptions::synced`] | `persist` | `Durability` | `flush_wal`, `set_sync` |
 //! | [`Db::checkpoint`] | | | `create_checkpoint` |
@@ -246,6 +269,7 @@
 //! | a key | 65,535 bytes, and a 64th of the budget |
 //! | a value | 64 MiB, and a sixteenth of the budget |
 //! | a batch | 256 MiB in memory ([`WriteBatch::memory`]), and three eighths of the budget |
+//! | a transaction | a batch; and with what it read, and all iterators, a quarter of the budget |
 //! | the budget | from [`MIN_MEMORY`] on |
 //!
 //! Options and errors are `#[non_exhaustive]`: options are set by the methods of their names, so
@@ -295,16 +319,17 @@ pub use budget::{MIN_MEMORY, MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
 pub use compaction::{Granularity, MergePolicy};
 pub use db::{
-    Advice, Cursor, DamagedFile, Db, Iter, IterOptions, KeyRange, Keyspace, KeyspaceStatistics,
-    LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign, Problem, ReadCounts,
-    ResidentBytes, Snapshot, Statistics, Value, VerifySummary, WorkloadEstimate, WriteBatch,
+    Advice, CompareAndSwapError, Cursor, DamagedFile, Db, Iter, IterOptions, KeyRange, Keyspace,
+    KeyspaceStatistics, LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign,
+    Problem, ReadCounts, ResidentBytes, Snapshot, Statistics, Transaction, TransactionIter, Value,
+    VerifySummary, WorkloadEstimate, WriteBatch,
 };
 pub use error::{Error, Holders, Result};
 pub use filter::{FilterAllocation, ModuleSizes};
 pub use metrics::Counters;
 pub use options::{
     AutoDesign, Compression, Design, DeviceCosts, Durability, FilterFamily, FilterOptions,
-    KeyspaceOptions, Options, Preset, WriteOptions,
+    Isolation, KeyspaceOptions, Options, Preset, TransactionOptions, WriteOptions,
 };
 pub use policy::{FilterPolicy, Skipping, Thresholds};
 pub use shamba_model::cost::Costs;

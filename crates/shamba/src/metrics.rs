@@ -116,6 +116,10 @@ counters! {
     write_stall_micros,
     /// Iterators opened.
     iterators,
+    /// Transactions that were committed with something to write.
+    transactions,
+    /// Commits of transactions that were refused, since others had written what they depend on.
+    transaction_conflicts,
     /// Blocks that are in memory again since they were before the database was closed.
     reloaded_blocks,
     /// Entries that are in memory again for the same reason; their keys were looked up.

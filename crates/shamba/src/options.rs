@@ -18,6 +18,7 @@ mod kept;
 mod preset;
 mod read_only;
 mod setters;
+mod transaction;
 mod write;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub use device::DeviceCosts;
 pub use filter::{FilterFamily, FilterOptions};
 pub(crate) use kept::KeptOptions;
 pub use preset::Preset;
+pub use transaction::{Isolation, TransactionOptions};
 pub use write::WriteOptions;
 
 /// The most levels whose compression is told apart.

@@ -115,6 +115,27 @@ impl Reservation {
         Err(Error::IteratorsExhausted { limit, needed })
     }
 
+    /// To so many bytes at least of a transaction, in the share of iterators: refused, and nothing
+    /// changes, past it, or where others have the memory. Little is taken then all the same.
+    pub(crate) fn hold_transaction(&mut self, len: u64) -> Result<()> {
+        let more = len.saturating_sub(self.bytes());
+        if more == 0 {
+            return Ok(());
+        }
+        let max = self.budget.most_of_iterators();
+        // Ahead, so as not to be asked for each key.
+        let ahead = (self.bytes() / 8).min(LITTLE);
+        if self.try_grow_within(more + ahead, max) || self.try_grow_within(more, max) {
+            return Ok(());
+        }
+        if more <= LITTLE && self.budget.used_by(self.account.role()) + more <= max {
+            self.grow(more);
+            return Ok(());
+        }
+        let needed = self.budget.least_limit_for_iterators(more);
+        Err(Error::TransactionTooLarge { len, max, needed })
+    }
+
     /// Takes more bytes, if need be once others gave some back: false, and nothing changes, where
     /// that was waited for in vain.
     pub(crate) fn grow_waiting(&mut self, bytes: u64) -> bool {

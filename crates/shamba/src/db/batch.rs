@@ -16,6 +16,9 @@ use super::keyspaces::KeyspaceInner;
 /// The number of the default keyspace.
 pub(crate) const DEFAULT_KEYSPACE: u32 = 0;
 
+/// The most bytes of an operation beside its key and its value.
+const MOST_BESIDE: usize = 16;
+
 /// Writes applied together, in order, across any keyspaces of one database.
 ///
 /// ```
@@ -96,6 +99,49 @@ impl WriteBatch {
         self.max_value = 0;
     }
 
+    /// [`WriteBatch::memory`] once there is an operation more, with a key and a value of so many
+    /// bytes together.
+    pub(super) fn memory_with(&self, bytes: usize) -> usize {
+        Memtable::room_for(self.len() + 1, self.size() + bytes + MOST_BESIDE)
+    }
+
+    /// The bytes of memory that its operations take once there is one more, with a key and a value
+    /// of so many bytes together.
+    pub(super) fn capacity_with(&self, bytes: usize) -> usize {
+        let (capacity, needed) = (self.rep.capacity(), self.rep.len() + bytes + MOST_BESIDE);
+        if needed <= capacity {
+            capacity
+        } else {
+            // Not twice as much, which a budget would have to hold.
+            needed.max(capacity + capacity / 4)
+        }
+    }
+
+    /// Makes room for such an operation, in as much memory as was said.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        let more = self.capacity_with(bytes).saturating_sub(self.rep.len());
+        self.rep.reserve_exact(more);
+    }
+
+    /// The keyspaces written to besides the default one, and perhaps that.
+    pub(super) fn keyspaces(&self) -> &[Arc<KeyspaceInner>] {
+        &self.keyspaces
+    }
+
+    /// A place to [`WriteBatch::truncate`] to.
+    pub(super) fn end(&self) -> BatchEnd {
+        BatchEnd {
+            bytes: self.rep.len(),
+            count: self.count,
+        }
+    }
+
+    /// Removes the operations after a place.
+    pub(super) fn truncate(&mut self, end: BatchEnd) {
+        self.rep.truncate(end.bytes);
+        self.count = end.count;
+    }
+
     /// The next operation is of this keyspace of a database.
     pub(super) fn bind(&mut self, keyspace: &Arc<KeyspaceInner>, database: u64) {
         self.mixed |= self.database != 0 && self.database != database;
@@ -109,8 +155,8 @@ impl WriteBatch {
     pub(crate) fn push(&mut self, keyspace: u32, key: &[u8], value: Option<&[u8]>) {
         self.max_key = self.max_key.max(key.len());
         self.max_value = self.max_value.max(value.map_or(0, <[u8]>::len));
-        self.rep
-            .reserve(key.len() + value.map_or(0, <[u8]>::len) + 16);
+        let bytes = key.len() + value.map_or(0, <[u8]>::len);
+        self.rep.reserve(bytes + MOST_BESIDE);
         self.rep.push(if value.is_some() {
             EntryKind::Put as u8
         } else {
@@ -167,6 +213,13 @@ impl WriteBatch {
     pub(crate) fn max_value(&self) -> usize {
         self.max_value
     }
+}
+
+/// Where a batch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BatchEnd {
+    bytes: usize,
+    count: u64,
 }
 
 /// One operation of a batch.

@@ -36,6 +36,10 @@ impl Keyspace {
         &self.inner
     }
 
+    pub(super) fn shared(&self) -> &Arc<DbShared> {
+        &self.db
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.inner.id()
     }

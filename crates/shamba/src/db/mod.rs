@@ -16,6 +16,7 @@
 //! | [`tuning::Redesigner`], [`tuning::Advisor`] | a keyspace's design |
 //! | [`background::Background`] | what is done next, and waiting for it |
 //! | [`write::WritePath`], [`read::ReadPath`] | the ways of a put and of a get |
+//! | [`Transaction`] | both ways together |
 //!
 //! Locks, in the order they may be taken: `writer` (who logs a group of writes), `applying` (who
 //! applies one to memtables; see [`write`]), the [`files::Tree`] (the manifest and the installing
@@ -47,6 +48,7 @@ mod open;
 mod read;
 mod snapshot;
 mod stats;
+mod transaction;
 mod tuning;
 mod verify;
 mod visibility;
@@ -63,5 +65,6 @@ pub use keyspaces::workload::WorkloadEstimate;
 pub use read::Value;
 pub use snapshot::Snapshot;
 pub use stats::{KeyspaceStatistics, LevelStatistics, MarginalValue, ResidentBytes, Statistics};
+pub use transaction::{CompareAndSwapError, Transaction, TransactionIter};
 pub use tuning::{Advice, PricedDesign};
 pub use verify::{DamagedFile, Problem, VerifySummary};

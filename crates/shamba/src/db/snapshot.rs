@@ -33,6 +33,15 @@ impl Snapshot {
         self.db.inner()
     }
 
+    pub(super) fn shared(&self) -> &Arc<DbShared> {
+        &self.db
+    }
+
+    /// The newest sequence number that it sees.
+    pub(super) fn seq(&self) -> SeqNo {
+        self.seq
+    }
+
     /// The value of a key of the default keyspace then.
     ///
     /// # Errors

@@ -138,8 +138,13 @@ impl IterOptions {
         self
     }
 
+    /// Whether a key is in the range.
+    pub(in crate::db) fn covers(&self, key: &[u8]) -> bool {
+        !self.before_lower(key) && !self.past_upper(key)
+    }
+
     /// Bytes that the bounds take.
-    pub(super) fn bound_bytes(&self) -> usize {
+    pub(in crate::db) fn bound_bytes(&self) -> usize {
         let bytes = |bound: &Bound<Vec<u8>>| match bound {
             Bound::Included(key) | Bound::Excluded(key) => key.capacity(),
             Bound::Unbounded => 0,
@@ -148,7 +153,7 @@ impl IterOptions {
     }
 
     /// Whether a key, and all before it, lie below the range.
-    pub(super) fn before_lower(&self, key: &[u8]) -> bool {
+    pub(in crate::db) fn before_lower(&self, key: &[u8]) -> bool {
         match &self.lower {
             Bound::Included(lower) => key < lower.as_slice(),
             Bound::Excluded(lower) => key <= lower.as_slice(),
@@ -157,7 +162,7 @@ impl IterOptions {
     }
 
     /// Whether a key, and all after it, lie above the range.
-    pub(super) fn past_upper(&self, key: &[u8]) -> bool {
+    pub(in crate::db) fn past_upper(&self, key: &[u8]) -> bool {
         match &self.upper {
             Bound::Included(upper) => key > upper.as_slice(),
             Bound::Excluded(upper) => key >= upper.as_slice(),

@@ -14,6 +14,7 @@
 //! What the loop over tables calls at each is `inline(always)`: the compiler leaves four of these
 //! calls standing otherwise, a seventh of a lookup's instructions (`shamba-bench cpu`).
 
+mod changed;
 mod entries;
 mod multi_get;
 mod reload;

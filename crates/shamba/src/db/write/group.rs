@@ -16,6 +16,7 @@ use parking_lot::MutexGuard;
 
 use super::WritePath;
 use super::queue::{Entered, Queue, QueuedJob};
+use super::watch::WatchedKeys;
 use crate::db::batch::WriteBatch;
 use crate::db::buffers::Writer;
 use crate::db::context::DbContext;
@@ -31,11 +32,15 @@ const SERVED_ROUNDS: usize = 8;
 /// How often a waiting writer looks before it sleeps: a few microseconds, about two small writes.
 const LOOKS: u32 = 100;
 
-/// A batch and how durable it is to be.
-pub(crate) type WriteJob = (WriteBatch, Durability);
+/// A batch, how durable it is to be, and what it depends on.
+pub(super) struct WriteJob {
+    pub(super) batch: WriteBatch,
+    pub(super) durability: Durability,
+    pub(super) watch: Option<Arc<WatchedKeys>>,
+}
 
 /// The writers that wait.
-pub(crate) type WriteQueue = Queue<WriteJob, Result<()>>;
+pub(super) type WriteQueue = Queue<WriteJob, Result<()>>;
 
 type Waiter = QueuedJob<WriteJob, Result<()>>;
 
@@ -82,33 +87,44 @@ impl<'a> Turn<'a> {
         self.rounds += 1;
         self.passed_on = false;
         let path = self.path;
-        let result = path.write_group(writer, group, || self.pass_on());
+        let result = if group.is_empty() {
+            drop(writer);
+            Ok(())
+        } else {
+            path.write_group(writer, group, || self.pass_on())
+        };
         self.pass_on();
         result
     }
 
     /// Writes a batch that was never queued.
-    fn write_own(&mut self, (batch, durability): &WriteJob) -> Result<()> {
-        self.write(self.path.memtables.writer(), &[(batch, *durability)])
+    fn write_own(&mut self, own: &WriteJob) -> Result<()> {
+        let writer = self.path.memtables.writer();
+        let admitted = self.path.watches.admit(&own.batch, own.watch.as_ref());
+        let group = [(&own.batch, own.durability)];
+        let group = if admitted.is_ok() { &group[..] } else { &[] };
+        let written = self.write(writer, group);
+        admitted.and(written)
     }
 
     /// Writes what has gathered in the queue, and gives everyone the result.
     fn write_queued(&mut self) {
         let writer = self.path.memtables.writer();
         // Those who came while the lock was waited for are in the group too.
-        let group = Group {
+        let mut group = Group {
             path: self.path,
             waiters: self
                 .path
                 .queue
-                .take_group(GROUP_BYTES.min(self.path.max_batch()), |(batch, _)| {
-                    batch.memory()
+                .take_group(GROUP_BYTES.min(self.path.max_batch()), |job| {
+                    job.batch.memory()
                 }),
         };
+        group.refuse_conflicts();
         let batches: Vec<_> = group
             .waiters
             .iter()
-            .map(|waiter| (&waiter.job.0, waiter.job.1))
+            .map(|waiter| (&waiter.job.batch, waiter.job.durability))
             .collect();
         let result = self.write(writer, &batches);
         group.finish(&result);
@@ -137,6 +153,19 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
+    /// Tells those that depend on what others wrote before them.
+    fn refuse_conflicts(&mut self) {
+        let watches = &self.path.watches;
+        self.waiters.retain(|waiter| {
+            let admitted = watches.admit(&waiter.job.batch, waiter.job.watch.as_ref());
+            let is_admitted = admitted.is_ok();
+            if !is_admitted {
+                waiter.finish(admitted);
+            }
+            is_admitted
+        });
+    }
+
     fn finish(mut self, result: &Result<()>) {
         for waiter in self.waiters.drain(..) {
             waiter.finish(result.clone());
@@ -164,8 +193,8 @@ const PANICKED: Error = Error::Panicked {
 
 impl WritePath {
     /// Writes a batch, alone or with others.
-    pub(super) fn enqueue(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
-        let waiter = match self.queue.enter((batch, durability)) {
+    pub(super) fn enqueue(&self, job: WriteJob) -> Result<()> {
+        let waiter = match self.queue.enter(job) {
             Entered::Leader(own) => {
                 let mut turn = Turn::new(self);
                 let result = turn.write_own(&own);

@@ -13,6 +13,7 @@ mod queue;
 mod queue_tests;
 mod stall;
 mod sync;
+mod watch;
 
 use std::sync::Arc;
 
@@ -34,8 +35,10 @@ use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::{Durability, WriteOptions};
-use group::WriteQueue;
+use group::{WriteJob, WriteQueue};
 use stall::Stalls;
+pub(in crate::db) use watch::{KeySet, Watching};
+use watch::{WatchedKeys, Watches};
 
 /// The largest batch, in bytes: that of a log record.
 const MAX_BATCH: usize = 256 << 20;
@@ -83,6 +86,7 @@ pub(super) struct WritePath {
     background: Arc<Background>,
     stalls: Stalls,
     queue: WriteQueue,
+    watches: Watches,
 }
 
 impl WritePath {
@@ -99,6 +103,7 @@ impl WritePath {
             background: background.clone(),
             stalls: Stalls::new(shared, memtables, background),
             queue: group::queue(),
+            watches: Watches::default(),
         }
     }
 
@@ -154,7 +159,7 @@ impl WritePath {
 
     /// An error for a key or a value of so many bytes, if it is too large.
     #[inline]
-    fn check_sizes(&self, key: usize, value: usize) -> Result<()> {
+    pub(in crate::db) fn check_sizes(&self, key: usize, value: usize) -> Result<()> {
         let (max_key, max_value) = (self.max_key(), self.max_value());
         if key <= max_key && value <= max_value {
             return Ok(());
@@ -162,7 +167,21 @@ impl WritePath {
         self.refuse_sizes((key, max_key), (value, max_value))
     }
 
-    /// The same, where one is longer than its most.
+    /// An error for a batch that takes so many bytes of memory, if it is too large.
+    pub(in crate::db) fn check_batch(&self, len: usize) -> Result<()> {
+        let max = self.max_batch();
+        if len <= max {
+            return Ok(());
+        }
+        self.shared.check_writable()?;
+        Err(Error::BatchTooLarge {
+            len,
+            max,
+            needed: needed(len, MAX_BATCH, least_limit_for_batch),
+        })
+    }
+
+    /// The same as [`Self::check_sizes`], where one is longer than its most.
     #[cold]
     fn refuse_sizes(
         &self,
@@ -187,19 +206,30 @@ impl WritePath {
     }
 
     pub(in crate::db) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        self.write_job(batch, options, None)
+    }
+
+    /// Writes a batch, unless one of the keys watched was written since the watch began.
+    pub(in crate::db) fn write_watched(
+        &self,
+        batch: WriteBatch,
+        options: WriteOptions,
+        watching: &Watching<'_>,
+    ) -> Result<()> {
+        self.write_job(batch, options, Some(watching.watch().clone()))
+    }
+
+    fn write_job(
+        &self,
+        batch: WriteBatch,
+        options: WriteOptions,
+        watch: Option<Arc<WatchedKeys>>,
+    ) -> Result<()> {
         if !batch.belongs_to(self.shared.id()) {
             return Err(Error::WrongDatabase { what: "keyspace" });
         }
         self.check_sizes(batch.max_key(), batch.max_value())?;
-        let (len, max) = (batch.memory(), self.max_batch());
-        if len > max {
-            self.shared.check_writable()?;
-            return Err(Error::BatchTooLarge {
-                len,
-                max,
-                needed: needed(len, MAX_BATCH, least_limit_for_batch),
-            });
-        }
+        self.check_batch(batch.memory())?;
         map_if_large(batch.max_key(), batch.max_value());
         self.shared.check_writable()?;
         if batch.is_empty() {
@@ -209,7 +239,11 @@ impl WritePath {
         let durability = options
             .durability
             .unwrap_or(self.shared.options().durability);
-        let outcome = self.enqueue(batch, durability);
+        let outcome = self.enqueue(WriteJob {
+            batch,
+            durability,
+            watch,
+        });
         if !self.shared.has_threads() && outcome.is_ok() {
             self.background.work_inline();
         }

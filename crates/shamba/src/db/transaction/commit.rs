@@ -1,0 +1,100 @@
+//! The end of a transaction: what it depends on is looked at once more, and its batch is written.
+
+use super::own_writes::OwnWrites;
+use super::{Dependencies, Transaction};
+use crate::base::key::SeqNo;
+use crate::db::DbInner;
+use crate::db::write::KeySet;
+use crate::error::{Error, Result};
+use crate::metrics::Counter;
+use crate::options::{Isolation, WriteOptions};
+
+impl Transaction {
+    /// Writes all that the transaction wrote, with the database's durability. One that wrote
+    /// nothing always succeeds: all that it read was of one moment.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], and then nothing was written; those of
+    /// [`Db::write`](crate::Db::write), and of [`Db::get`](crate::Db::get) for what has to be
+    /// looked up again.
+    pub fn commit(self) -> Result<()> {
+        self.commit_with(WriteOptions::default())
+    }
+
+    /// [`Transaction::commit`] with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit_with(self, options: WriteOptions) -> Result<()> {
+        if self.own.is_empty() {
+            return Ok(());
+        }
+        let Transaction {
+            snapshot,
+            isolation,
+            own,
+            depends,
+        } = self;
+        let (inner, mut depends) = (snapshot.shared().inner(), depends.into_inner());
+        if isolation == Isolation::Snapshot {
+            add_written(inner, &own, &mut depends)?;
+        }
+        let done = if depends.keys.is_empty() {
+            inner.writes().write(own.into_batch(), options)
+        } else {
+            let watching = inner.writes().watch(depends.keys);
+            look_for_changes(inner, watching.keys(), snapshot.seq()).and_then(|()| {
+                let batch = own.into_batch();
+                inner.writes().write_watched(batch, options, &watching)
+            })
+        };
+        let counter = match &done {
+            Ok(()) => Counter::transactions,
+            Err(Error::Conflict { .. }) => Counter::transaction_conflicts,
+            Err(_) => return done,
+        };
+        inner.shared().metrics().add(counter, 1);
+        done
+    }
+}
+
+/// A commit under snapshot isolation depends on the keys that it writes.
+fn add_written(inner: &DbInner, own: &OwnWrites, depends: &mut Dependencies) -> Result<()> {
+    let known = own.keyspaces();
+    for (number, key) in own.keys() {
+        let keyspace = known.iter().find(|keyspace| keyspace.id() == number);
+        depends.charge(own, KeySet::bytes_of_key(key))?;
+        let keyspace = keyspace.unwrap_or(inner.default_keyspace());
+        depends.keys.add(keyspace, key);
+    }
+    Ok(())
+}
+
+/// Fails if any of the keys was written since a sequence number.
+fn look_for_changes(inner: &DbInner, keys: &KeySet, since: SeqNo) -> Result<()> {
+    let reads = inner.reads();
+    for of in keys.keyspaces() {
+        of.keyspace.check_alive()?;
+    }
+    // Nothing was.
+    if inner.visibility().newest() == since {
+        return Ok(());
+    }
+    for of in keys.keyspaces() {
+        let conflict = |key: &[u8]| Error::Conflict {
+            keyspace: of.keyspace.name().to_owned(),
+            key: key.to_vec(),
+        };
+        for key in &of.points {
+            if reads.key_changed_since(&of.keyspace, key, since)? {
+                return Err(conflict(key));
+            }
+        }
+        for range in &of.ranges {
+            if let Some(key) = reads.range_changed_since(&of.keyspace, range, since)? {
+                return Err(conflict(&key));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,404 @@
+//! Transactions, optimistic: reads are of one snapshot and of the transaction's own writes, writes
+//! are gathered in memory, and a commit writes them as one batch unless others wrote meanwhile what
+//! the transaction depends on. No lock is held, and nothing is kept of what others write: a commit
+//! looks in the tree for what is newer than its snapshot, and watches its keys until its turn to
+//! write comes (`super::write`). So all that it read is as it was at the moment of its batch, and
+//! transactions are as if each had run alone at that moment (optimistic concurrency control with
+//! backward validation: Kung and Robinson, "On Optimistic Methods for Concurrency Control", TODS
+//! 1981).
+//!
+//! A key that was absent, was written and deleted again is as it was, and no conflict.
+//!
+//! What a transaction holds is charged with what iterators hold, and refused past their share. A
+//! transaction is for one thread at a time; reads of it may be shared.
+
+mod commit;
+mod iter;
+mod own_writes;
+mod retry;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::iter::{IterOptions, KeyRange};
+use super::keyspaces::KeyspaceInner;
+use super::write::KeySet;
+use super::{DbInner, DbShared, Keyspace, Snapshot, Value};
+use crate::budget::{Reservation, Role};
+use crate::error::{Error, Result};
+use crate::options::{Isolation, TransactionOptions};
+pub use iter::TransactionIter;
+use own_writes::OwnWrites;
+pub use retry::CompareAndSwapError;
+
+/// Reads of one moment and writes of the next one, all or nothing.
+///
+/// It sees the database as it was when the transaction began, and its own writes.
+/// [`commit`](Self::commit) writes them at once, or fails with [`Error::Conflict`] and writes
+/// nothing, when others wrote meanwhile what it depends on ([`Isolation`]). Dropping it is a
+/// rollback. Nobody waits for a transaction: others read and write as ever, and while it is open
+/// compactions keep what it may read.
+///
+/// ```
+/// # fn main() -> shamba::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = shamba::Options::new().open(dir.path())?;
+/// db.put("ada", "7")?;
+/// let mut tx = db.transaction();
+/// let coins = tx.get("ada")?;
+/// tx.put("bob", coins.unwrap())?;
+/// tx.delete("ada")?;
+/// assert!(tx.get("ada")?.is_none() && db.get("bob")?.is_none());
+/// tx.commit()?;
+/// assert_eq!(db.get("bob")?.as_deref(), Some(b"7".as_slice()));
+/// # Ok(()) }
+/// ```
+///
+/// [`Db::transact`](crate::Db::transact) runs one again after a conflict.
+#[derive(Debug)]
+pub struct Transaction {
+    snapshot: Snapshot,
+    isolation: Isolation,
+    own: OwnWrites,
+    depends: Mutex<Dependencies>,
+}
+
+/// What a transaction depends on, and the memory that all of it takes.
+#[derive(Debug)]
+struct Dependencies {
+    keys: KeySet,
+    memory: Reservation,
+}
+
+impl Transaction {
+    pub(super) fn new(db: &Arc<DbShared>, options: TransactionOptions) -> Self {
+        let budget = db.inner().shared().budget();
+        Transaction {
+            snapshot: Snapshot::new(db),
+            isolation: options.isolation,
+            own: OwnWrites::default(),
+            depends: Mutex::new(Dependencies {
+                keys: KeySet::default(),
+                memory: budget.open_account(Role::Iterators),
+            }),
+        }
+    }
+
+    fn inner(&self) -> &DbInner {
+        self.snapshot.shared().inner()
+    }
+
+    fn default_keyspace(&self) -> &Arc<KeyspaceInner> {
+        self.inner().default_keyspace()
+    }
+
+    fn of<'k>(&self, keyspace: &'k Keyspace) -> Result<&'k Arc<KeyspaceInner>> {
+        keyspace.check_database(self.inner())?;
+        Ok(keyspace.inner())
+    }
+
+    /// The value of a key of the default keyspace, as the transaction sees it.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get); [`Error::TransactionTooLarge`].
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.read(self.default_keyspace(), key.as_ref(), false)
+    }
+
+    /// [`Transaction::get`] for a keyspace.
+    ///
+    /// # Errors
+    /// As there; [`Error::WrongDatabase`].
+    pub fn get_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.read(self.of(keyspace)?, key.as_ref(), false)
+    }
+
+    /// [`Transaction::get`] of a key that the commit depends on whatever the isolation: it is
+    /// refused if others write it meanwhile. Nobody is kept from that.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_for_update(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.read(self.default_keyspace(), key.as_ref(), true)
+    }
+
+    /// [`Transaction::get_for_update`] for a keyspace.
+    ///
+    /// # Errors
+    /// As [`Transaction::get_in`].
+    pub fn get_for_update_in(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Value>> {
+        self.read(self.of(keyspace)?, key.as_ref(), true)
+    }
+
+    /// Whether a key of the default keyspace has a value, as the transaction sees it; copies none.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    #[doc(alias = "exists")]
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.contains(self.default_keyspace(), key.as_ref())
+    }
+
+    /// [`Transaction::contains_key`] for a keyspace.
+    ///
+    /// # Errors
+    /// As [`Transaction::get_in`].
+    pub fn contains_key_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.contains(self.of(keyspace)?, key.as_ref())
+    }
+
+    /// The values of several keys of the default keyspace, in the order of the keys.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.read_several(self.default_keyspace(), keys)
+    }
+
+    /// [`Transaction::multi_get`] for a keyspace.
+    ///
+    /// # Errors
+    /// As [`Transaction::get_in`].
+    pub fn multi_get_in<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
+        self.read_several(self.of(keyspace)?, keys)
+    }
+
+    /// Every key of the default keyspace and its value, as the transaction sees them, in the order
+    /// of keys, from both ends. What it comes past, the transaction has read, and no more. Where it
+    /// cannot be made or comes to what cannot be read, the error is what it yields last: one of
+    /// [`Db::iter`](crate::Db::iter), or [`Error::TransactionTooLarge`].
+    #[must_use]
+    pub fn iter(&self) -> TransactionIter<'_> {
+        self.iter_with(IterOptions::default())
+    }
+
+    /// The keys of a range, as [`Db::range`](crate::Db::range).
+    #[must_use]
+    pub fn range(&self, range: impl KeyRange) -> TransactionIter<'_> {
+        self.iter_with(IterOptions::range(range))
+    }
+
+    /// The keys that begin with `prefix`.
+    #[must_use]
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> TransactionIter<'_> {
+        self.iter_with(IterOptions::prefix(prefix))
+    }
+
+    /// The keys that the options cover.
+    #[must_use]
+    pub fn iter_with(&self, options: IterOptions) -> TransactionIter<'_> {
+        TransactionIter::new(self, Ok(self.default_keyspace().clone()), options)
+    }
+
+    /// The keys of a keyspace that the options cover.
+    #[must_use]
+    pub fn iter_in(&self, keyspace: &Keyspace, options: IterOptions) -> TransactionIter<'_> {
+        TransactionIter::new(self, self.of(keyspace).cloned(), options)
+    }
+
+    /// The keys of a range of a keyspace.
+    #[must_use]
+    pub fn range_in(&self, keyspace: &Keyspace, range: impl KeyRange) -> TransactionIter<'_> {
+        self.iter_in(keyspace, IterOptions::range(range))
+    }
+
+    /// The keys of a keyspace that begin with `prefix`.
+    #[must_use]
+    pub fn prefix_in(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> TransactionIter<'_> {
+        self.iter_in(keyspace, IterOptions::prefix(prefix))
+    }
+
+    /// Sets a key of the default keyspace, once the transaction is committed.
+    ///
+    /// # Errors
+    /// [`Error::KeyTooLarge`], [`Error::ValueTooLarge`], [`Error::BatchTooLarge`] or
+    /// [`Error::TransactionTooLarge`]: the transaction is as it was before the call.
+    #[doc(alias = "insert")]
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let keyspace = self.default_keyspace().clone();
+        self.push(&keyspace, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// [`Transaction::put`] for a keyspace.
+    ///
+    /// # Errors
+    /// As there; [`Error::WrongDatabase`].
+    pub fn put_in(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let keyspace = self.of(keyspace)?;
+        self.push(keyspace, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// Removes a key of the default keyspace, once the transaction is committed; one that does not
+    /// exist is no error.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    #[doc(alias = "remove")]
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let keyspace = self.default_keyspace().clone();
+        self.push(&keyspace, key.as_ref(), None)
+    }
+
+    /// [`Transaction::delete`] for a keyspace.
+    ///
+    /// # Errors
+    /// As [`Transaction::put_in`].
+    pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        let keyspace = self.of(keyspace)?;
+        self.push(keyspace, key.as_ref(), None)
+    }
+
+    /// Notes the present state of the writes, to go back to. Savepoints are a stack.
+    pub fn set_savepoint(&mut self) {
+        self.own.set_savepoint();
+    }
+
+    /// Takes back the writes since the savepoint that was set last, and removes it. What was read
+    /// since is not unread: the commit depends on it.
+    ///
+    /// # Errors
+    /// [`Error::NoSavepoint`].
+    pub fn rollback_to_savepoint(&mut self) -> Result<()> {
+        let done = self.own.rollback_to_savepoint();
+        done.then_some(()).ok_or(Error::NoSavepoint)
+    }
+
+    /// Removes the savepoint that was set last, and keeps the writes since.
+    ///
+    /// # Errors
+    /// [`Error::NoSavepoint`].
+    pub fn pop_savepoint(&mut self) -> Result<()> {
+        let done = self.own.pop_savepoint();
+        done.then_some(()).ok_or(Error::NoSavepoint)
+    }
+
+    /// Drops the transaction, of which nothing is written.
+    pub fn rollback(self) {}
+
+    /// Reads a key; `for_update` has the commit depend on it whatever the isolation.
+    fn read(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        key: &[u8],
+        for_update: bool,
+    ) -> Result<Option<Value>> {
+        match self.own_or_depend(keyspace, key, for_update)? {
+            Some(own) => Ok(own.map(Value::owned)),
+            None => {
+                let seq = Some(self.snapshot.seq());
+                self.inner().reads().get(keyspace, key, seq)
+            }
+        }
+    }
+
+    fn contains(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<bool> {
+        match self.own_or_depend(keyspace, key, false)? {
+            Some(own) => Ok(own.is_some()),
+            None => {
+                let seq = Some(self.snapshot.seq());
+                self.inner().reads().contains_key(keyspace, key, seq)
+            }
+        }
+    }
+
+    fn read_several<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
+        let mut values: Vec<Option<Value>> = keys.iter().map(|_| None).collect();
+        let (mut others, mut places) = (Vec::new(), Vec::new());
+        for (key, value) in keys.iter().zip(&mut values) {
+            match self.own_or_depend(keyspace, key.as_ref(), false)? {
+                Some(own) => *value = own.map(Value::owned),
+                None => {
+                    others.push(key.as_ref());
+                    places.push(value);
+                }
+            }
+        }
+        let seq = Some(self.snapshot.seq());
+        let found = self.inner().reads().multi_get(keyspace, &others, seq)?;
+        for (place, value) in places.into_iter().zip(found) {
+            *place = value;
+        }
+        Ok(values)
+    }
+
+    /// What the transaction itself wrote of a key; where that is nothing, the snapshot is to be
+    /// read, and the commit depends on the key from now on.
+    fn own_or_depend(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        key: &[u8],
+        for_update: bool,
+    ) -> Result<Option<Option<&[u8]>>> {
+        let own = self.own.get(keyspace.id(), key);
+        let depends = self.isolation == Isolation::Serializable && own.is_none();
+        if depends || for_update {
+            let mut depends = self.depends.lock();
+            let more = KeySet::bytes_of_key(key);
+            depends.charge(&self.own, more)?;
+            depends.keys.add(keyspace, key);
+        }
+        Ok(own)
+    }
+
+    /// The commit depends on a range, in the place of one before.
+    fn depend_on_range(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        at: &mut Option<usize>,
+        range: IterOptions,
+    ) -> Result<()> {
+        if self.isolation == Isolation::Serializable {
+            let mut depends = self.depends.lock();
+            depends.charge(&self.own, KeySet::bytes_of_range(&range))?;
+            *at = Some(depends.keys.set_range(keyspace, *at, range));
+        }
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        keyspace: &Arc<KeyspaceInner>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        let writes = self.snapshot.shared().inner().writes();
+        let value_bytes = value.map_or(0, <[u8]>::len);
+        writes.check_sizes(key.len(), value_bytes)?;
+        writes.check_batch(self.own.memory_with(key.len(), value_bytes))?;
+        let own = self.own.bytes_with(key.len(), value_bytes);
+        self.depends.get_mut().charge_beside(own, 0)?;
+        let database = self.snapshot.shared().inner().shared().id();
+        self.own.push((keyspace, database), key, value);
+        Ok(())
+    }
+}
+
+impl Dependencies {
+    /// Has memory for so many bytes more beside what was written.
+    fn charge(&mut self, own: &OwnWrites, more: usize) -> Result<()> {
+        self.charge_beside(own.bytes_with(0, 0), more)
+    }
+
+    fn charge_beside(&mut self, own: usize, more: usize) -> Result<()> {
+        let len = (size_of::<Transaction>() + self.keys.bytes() + own + more) as u64;
+        self.memory.hold_transaction(len)
+    }
+}

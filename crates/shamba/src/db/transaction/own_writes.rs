@@ -1,0 +1,181 @@
+//! What a transaction wrote: a batch, as it will be logged, and where in it the newest value of
+//! each key is. Single-threaded.
+
+use std::collections::{BTreeMap, btree_map};
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+use crate::base::key::EntryKind;
+use crate::db::batch::{BatchEnd, BatchOps, WriteBatch};
+use crate::db::iter::IterOptions;
+use crate::db::keyspaces::KeyspaceInner;
+
+/// What a key takes beside its bytes: its place in a node that is two thirds full, and its
+/// allocation's own.
+const KEY_BYTES: usize = 72;
+
+/// The newest value of a key in the batch's bytes; none where it was deleted.
+type Place = Option<Range<usize>>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct OwnWrites {
+    batch: WriteBatch,
+    places: BTreeMap<u32, BTreeMap<Box<[u8]>, Place>>,
+    /// Of the keys in `places`.
+    key_bytes: usize,
+    savepoints: Vec<BatchEnd>,
+}
+
+impl OwnWrites {
+    /// What the batch takes until it is in tables, with an operation more ([`WriteBatch::memory`]).
+    pub(super) fn memory_with(&self, key: usize, value: usize) -> usize {
+        self.batch.memory_with(key + value)
+    }
+
+    /// What it takes with an operation more, in bytes.
+    pub(super) fn bytes_with(&self, key: usize, value: usize) -> usize {
+        let batch = self.batch.capacity_with(key + value);
+        batch
+            + self.key_bytes
+            + KEY_BYTES
+            + key
+            + self.savepoints.capacity() * size_of::<BatchEnd>()
+    }
+
+    /// Sets a key of a keyspace of a database, or removes it.
+    pub(super) fn push(
+        &mut self,
+        (keyspace, database): (&Arc<KeyspaceInner>, u64),
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) {
+        self.batch.bind(keyspace, database);
+        self.batch.reserve(key.len() + value.map_or(0, <[u8]>::len));
+        self.batch.push(keyspace.id(), key, value);
+        let end = self.batch.size();
+        let place = value.map(|value| end - value.len()..end);
+        self.note(keyspace.id(), key, place);
+    }
+
+    fn note(&mut self, keyspace: u32, key: &[u8], place: Place) {
+        let places = self.places.entry(keyspace).or_default();
+        match places.get_mut(key) {
+            Some(known) => *known = place,
+            None => {
+                places.insert(key.into(), place);
+                self.key_bytes += KEY_BYTES + key.len();
+            }
+        }
+    }
+
+    fn value(&self, place: &Place) -> Option<&[u8]> {
+        let range = place.clone()?;
+        Some(self.batch.rep().get(range).unwrap_or_default())
+    }
+
+    /// What it says of a key, if it says anything: the value, or that there is none.
+    pub(super) fn get(&self, keyspace: u32, key: &[u8]) -> Option<Option<&[u8]>> {
+        let place = self.places.get(&keyspace)?.get(key)?;
+        Some(self.value(place))
+    }
+
+    /// What it says of each key of a range, from both ends.
+    pub(super) fn range(&self, keyspace: u32, range: &IterOptions) -> OwnRange<'_> {
+        let bounds = (
+            range.lower.as_ref().map(Vec::as_slice),
+            range.upper.as_ref().map(Vec::as_slice),
+        );
+        let places = self.places.get(&keyspace).filter(|_| is_range(bounds));
+        OwnRange {
+            own: self,
+            places: places.map(|places| places.range::<[u8], _>(bounds)),
+        }
+    }
+
+    /// The keys written, by keyspace.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.places
+            .iter()
+            .flat_map(|(&keyspace, places)| places.keys().map(move |key| (keyspace, &**key)))
+    }
+
+    /// The keyspaces written to, all but the default one.
+    pub(super) fn keyspaces(&self) -> &[Arc<KeyspaceInner>] {
+        self.batch.keyspaces()
+    }
+
+    /// Whether there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// The batch to be written.
+    pub(super) fn into_batch(self) -> WriteBatch {
+        self.batch
+    }
+
+    /// Notes the present place.
+    pub(super) fn set_savepoint(&mut self) {
+        self.savepoints.push(self.batch.end());
+    }
+
+    /// Forgets the place noted last; false if there is none.
+    pub(super) fn pop_savepoint(&mut self) -> bool {
+        self.savepoints.pop().is_some()
+    }
+
+    /// Goes back to the place noted last, and forgets it; false if there is none.
+    pub(super) fn rollback_to_savepoint(&mut self) -> bool {
+        let Some(end) = self.savepoints.pop() else {
+            return false;
+        };
+        self.batch.truncate(end);
+        self.places.clear();
+        self.key_bytes = 0;
+        // Taken out, so that what it says can be noted.
+        let batch = std::mem::take(&mut self.batch);
+        let mut ops = BatchOps(batch.rep());
+        while let Some(Some(op)) = ops.next() {
+            let end = batch.size() - ops.0.len();
+            let place = (op.kind == EntryKind::Put).then(|| end - op.value.len()..end);
+            self.note(op.keyspace, op.key, place);
+        }
+        self.batch = batch;
+        true
+    }
+}
+
+/// Whether there may be keys between two bounds; a map refuses those that are not in order.
+fn is_range((lower, upper): (Bound<&[u8]>, Bound<&[u8]>)) -> bool {
+    match (lower, upper) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
+        (Bound::Included(lower), Bound::Included(upper)) => lower <= upper,
+        (
+            Bound::Included(lower) | Bound::Excluded(lower),
+            Bound::Included(upper) | Bound::Excluded(upper),
+        ) => lower < upper,
+    }
+}
+
+/// What a transaction says of each key of a range: the value, or that there is none.
+pub(super) struct OwnRange<'a> {
+    own: &'a OwnWrites,
+    places: Option<btree_map::Range<'a, Box<[u8]>, Place>>,
+}
+
+impl<'a> Iterator for OwnRange<'a> {
+    type Item = (&'a [u8], Option<&'a [u8]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (key, place) = self.places.as_mut()?.next()?;
+        Some((key, self.own.value(place)))
+    }
+}
+
+impl DoubleEndedIterator for OwnRange<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let (key, place) = self.places.as_mut()?.next_back()?;
+        Some((key, self.own.value(place)))
+    }
+}
