@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use shamba::WriteOptions;
@@ -35,7 +36,7 @@ pub struct GetArgs {
 /// Set a key to a value
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  shamba put db greeting hello\n  shamba put db photo - < photo.jpg"
+    after_help = "Examples:\n  shamba put db greeting hello\n  shamba put db photo - < photo.jpg\n  shamba put db session/17 open --ttl 30m"
 )]
 pub struct PutArgs {
     /// The database folder; created when missing
@@ -49,6 +50,9 @@ pub struct PutArgs {
     /// Key and value are written with escapes: \t \n \r \\ \xNN
     #[arg(long)]
     escaped: bool,
+    /// How long the key is to have the value, such as 90s, 15m, 12h or 30days
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    ttl: Option<Duration>,
 }
 
 /// Remove a key; one that is not there is no error
@@ -101,8 +105,8 @@ pub fn put(global: &Global, args: &PutArgs) -> Result<(), Failure> {
         _ => argument(&args.value, args.escaped)?,
     };
     let opened = open(global, &args.dir, Access::Create, &EngineArgs::default())?;
-    let synced = WriteOptions::synced();
-    opened.keyspace.put_with(&key, &value, synced)?;
+    let options = WriteOptions::synced().ttl(args.ttl);
+    opened.keyspace.put_with(&key, &value, options)?;
     opened.close()
 }
 

@@ -60,6 +60,23 @@
 //! on answering reads; but when there was no room for it, or no file to open, that write gets
 //! [`Error::Io`], nothing of it is kept, and the next one may succeed.
 //!
+//! # Time to live
+//! What is written with [`WriteOptions::ttl`], into a keyspace with [`KeyspaceOptions::ttl`] or by
+//! [`WriteBatch::put_until`] is gone for every read from its time on, by the clock of
+//! [`Options::clock`], and what it overwrote does not come back. A snapshot sees it as of its own
+//! time. Flushes and compactions drop it.
+//!
+//! ```
+//! # fn main() -> shamba::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let db = shamba::Options::new().open(dir.path())?;
+//! use std::time::Duration;
+//! let for_an_hour = shamba::WriteOptions::new().ttl(Duration::from_secs(3600));
+//! db.put_with("session/17", "open", for_an_hour)?;
+//! assert!(db.contains_key("session/17")?);
+//! # Ok(()) }
+//! ```
+//!
 //! # Transactions
 //! A [`Transaction`] reads at one moment, its own writes included, and writes all at once when it
 //! is committed. Nobody is locked out meanwhile: a commit fails with [`Error::Conflict`], and
@@ -314,6 +331,9 @@ mod value;
 mod version;
 mod wal;
 
+#[cfg(feature = "testing")]
+pub use base::clock::ManualClock;
+pub use base::clock::{Clock, SystemClock};
 pub use base::size::parse_size;
 pub use budget::{MIN_MEMORY, MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};

@@ -104,6 +104,8 @@ counters! {
     compaction_bytes_read,
     /// Bytes written by compactions.
     compaction_bytes_written,
+    /// Entries that flushes and compactions found expired: they are gone, or tombstones by now.
+    entries_expired,
     /// Background work that failed and is tried again.
     background_errors,
     /// Writes slowed down because flushes or compactions lag.

@@ -23,7 +23,9 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::base::clock::{Clock, SystemClock};
 use crate::budget::max_memtable_bytes;
 use crate::cache::{Eviction, MemoryBudget, check_limit};
 use crate::compaction::MergePolicy;
@@ -43,27 +45,10 @@ pub use filter::{FilterFamily, FilterOptions};
 pub(crate) use kept::KeptOptions;
 pub use preset::Preset;
 pub use transaction::{Isolation, TransactionOptions};
-pub use write::WriteOptions;
+pub use write::{Durability, WriteOptions};
 
 /// The most levels whose compression is told apart.
 const MOST_COMPRESSIONS: usize = 64;
-
-/// How durable a write is before it is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
-#[non_exhaustive]
-pub enum Durability {
-    /// Not logged: lost in a crash of the process or the machine unless it was flushed to a table
-    /// first. Of a batch written so, a part may survive.
-    None,
-    /// Handed to the operating system: survives a crash of the process, not of the machine.
-    #[default]
-    Buffered,
-    /// On storage: survives a crash of the machine. Writers waiting at the same time share one
-    /// sync (group commit).
-    Synced,
-}
 
 /// Options of one keyspace.
 ///
@@ -114,6 +99,9 @@ pub struct KeyspaceOptions {
     /// [`Options::device`](crate::Options::device) says. Without background threads a scan now and
     /// then does such a merge.
     pub merge_for_scans: bool,
+    /// How long entries live that are written without a time to live of their own. Default `None`:
+    /// for ever. Those written before it was changed live as long as they were to.
+    pub ttl: Option<Duration>,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.
     pub restart_interval: u32,
@@ -135,6 +123,7 @@ impl Default for KeyspaceOptions {
             epoch_lookups: 2048,
             auto_design: None,
             merge_for_scans: true,
+            ttl: None,
             restart_interval: 8,
         }
     }
@@ -263,6 +252,7 @@ pub struct Options {
     pub(crate) recovery: RecoveryMode,
     pub(crate) durability: Durability,
     pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) memory: MemoryBudget,
     pub(crate) background_threads: usize,
     pub(crate) max_open_files: usize,
@@ -294,6 +284,7 @@ impl Options {
             recovery: RecoveryMode::default(),
             durability: Durability::default(),
             fs: Arc::new(OsFs::new()),
+            clock: Arc::new(SystemClock),
             memory: MemoryBudget::share_of_container(0.25),
             background_threads: 2,
             max_open_files: 4096,
@@ -343,6 +334,14 @@ impl Options {
     #[must_use]
     pub fn fs(mut self, fs: Arc<dyn Fs>) -> Self {
         self.fs = fs;
+        self
+    }
+
+    /// Where the time comes from, by which entries with a time to live expire. Default: the
+    /// system's clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
         self
     }
 

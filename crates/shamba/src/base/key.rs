@@ -5,6 +5,8 @@
 
 use std::cmp::Ordering;
 
+use super::expiring::EXPIRY_BYTES;
+
 /// A sequence number: the position of a write in the database's history. Zero means "older than
 /// every snapshot"; compaction writes it at the bottom of the tree.
 pub(crate) type SeqNo = u64;
@@ -27,9 +29,11 @@ pub(crate) enum EntryKind {
     Delete = 0,
     /// A value.
     Put = 1,
+    /// A value with a time to live ([`super::expiring`]).
+    Expiring = 4,
 }
 
-/// Kinds 2..=5 are reserved: merge operand, range tombstone, value with expiry, value pointer.
+/// Kinds 2, 3 and 5 are reserved: merge operand, range tombstone, value pointer.
 const KIND_BITS: u32 = 3;
 
 /// Sequence number and kind in one integer; larger is newer.
@@ -62,7 +66,18 @@ impl Tag {
         match self.0 & ((1 << KIND_BITS) - 1) {
             0 => Some(EntryKind::Delete),
             1 => Some(EntryKind::Put),
+            4 => Some(EntryKind::Expiring),
             _ => None,
+        }
+    }
+
+    /// Whether an entry of this kind may have a value of so many bytes.
+    #[inline]
+    pub(crate) const fn allows(self, value: usize) -> bool {
+        match self.kind() {
+            None => false,
+            Some(EntryKind::Expiring) => value >= EXPIRY_BYTES,
+            Some(_) => true,
         }
     }
 

@@ -1,10 +1,12 @@
 //! What every other module builds on: keys and tags, key digests, integer coding, checksums, the
 //! iterator contract, samples, memory mapped from the system, two small shared pointers, values
-//! held once, who pins blocks, sizes as text. Nothing here does I/O.
+//! held once, who pins blocks, sizes as text, clocks, values that expire. Nothing here does I/O.
 
 pub(crate) mod checksum;
+pub(crate) mod clock;
 pub(crate) mod coding;
 pub(crate) mod digest;
+pub(crate) mod expiring;
 pub(crate) mod interner;
 pub(crate) mod iter;
 pub(crate) mod key;

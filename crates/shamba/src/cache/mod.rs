@@ -40,7 +40,9 @@ use crate::base::interner::Interner;
 use crate::budget::{Budget, Reclaim, Role, loose_slots, room_for_what_is_written};
 use crate::fs::BlockKind;
 use crate::value::{FilterGeometry, PartitionStats, PolicyState};
-pub(crate) use entries::{CachedEntry, Candidate, EntrySpace, Epoch, HeldEntry, SpaceId};
+pub(crate) use entries::{
+    CachedEntry, CachedValue, Candidate, EntrySpace, Epoch, HeldEntry, SpaceId,
+};
 pub(crate) use held::{Held, WarmBlock};
 use shard::{Raced, Shard};
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Forward, Retain, Verdict};
 use crate::base::checksum::checksum;
+use crate::base::expiring;
 use crate::base::key::EntryKind;
 use crate::budget::{
     Budget, LARGE, MANY, Reservation, Role, allocated, long_keys_of_table, new_tables,
@@ -18,7 +19,7 @@ use crate::budget::{
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
 use crate::table::{Prepared, TableBuildOptions, TableBuilder, table_name};
-use crate::version::FileInfo;
+use crate::version::{Expiry, FileInfo};
 
 /// Where and how output tables are written.
 pub(crate) struct MergeOutput<'a> {
@@ -56,6 +57,8 @@ pub(crate) struct NewTables {
     memory: Reservation,
     /// The largest limit since the job began: what the list took under it is taken.
     limit: u64,
+    /// Entries that had expired.
+    expired: u64,
 }
 
 impl NewTables {
@@ -98,6 +101,11 @@ impl NewTables {
         } else {
             wanted
         }
+    }
+
+    /// How many entries had expired and are in none of them.
+    pub(crate) fn expired(&self) -> u64 {
+        self.expired
     }
 
     /// What writing them left of holes in the heap beside those that were counted table by table
@@ -143,6 +151,7 @@ pub(crate) fn write_tables<I: Forward>(
         tables: Vec::new(),
         memory: output.budget.reserve(Role::Compaction, 0),
         limit: output.budget.limit(),
+        expired: 0,
     };
     let result = run(entries, &mut retain, output, &mut done);
     if let Err(error) = result {
@@ -159,6 +168,7 @@ struct Current {
     number: u64,
     builder: TableBuilder,
     shadowed_before: u64,
+    expiry: Expiry,
 }
 
 fn run<I: Forward>(
@@ -182,7 +192,7 @@ fn run<I: Forward>(
         }
         // What no reader can see is left out; what only some snapshot sees counts as shadowed.
         let shadowed_before = retain.shadowed;
-        if let Verdict::Keep(tag) = retain.judge(key, present) {
+        if let Verdict::Keep(tag) = retain.judge(key, present, value) {
             let target = done.target_file(output.target_file);
             // All versions of a key are in one table, or two tables of a run would meet.
             let full = current.as_ref().is_some_and(|c| {
@@ -201,6 +211,11 @@ fn run<I: Forward>(
                 } else {
                     value
                 };
+                if tag.kind() == Some(EntryKind::Expiring)
+                    && let Some((moment, _)) = expiring::split(value)
+                {
+                    current.expiry.add(moment);
+                }
                 if let Err(error) = current.builder.add(key, tag, value) {
                     let number = current.number;
                     let _ = output.fs.remove(&table_path(output.dir, number));
@@ -212,6 +227,7 @@ fn run<I: Forward>(
             return abandon(current, output, error);
         }
     }
+    done.expired = retain.expired;
     finish(current.take(), retain.shadowed, output, done)
 }
 
@@ -270,6 +286,7 @@ fn begin(output: &MergeOutput<'_>, shadowed_before: u64) -> Result<Current> {
         number,
         builder,
         shadowed_before,
+        expiry: Expiry::default(),
     })
 }
 
@@ -302,6 +319,7 @@ fn finish(
                 filter_bytes: properties.filter_bytes,
                 index_bytes: properties.index_bytes,
                 salt: summary.salt,
+                expiry: current.expiry,
             };
             let pushed = done.push(NewTable {
                 info,

@@ -157,7 +157,9 @@ fn rewrite(
     for run in version.runs_of(level) {
         for file in run.overlapping_range(range.from, range.to) {
             if wanted(file, range)
-                && (file.tombstones() > 0 || file.garbage() > 0)
+                && (file.tombstones() > 0
+                    || file.garbage() > 0
+                    || reclaim::has_expired(file.expiry().first, options))
                 && file.max_seq() <= options.oldest_snapshot
             {
                 match reclaim::rewrite(version, level, run, file, REASON) {

@@ -3,6 +3,7 @@
 
 use shamba_model::tree::{self, level_capacity};
 
+use crate::base::clock::Moment;
 use crate::base::key::SeqNo;
 use crate::version::MAX_LEVELS;
 
@@ -90,6 +91,8 @@ pub(crate) struct PickerOptions {
     /// Entries up to this sequence number are seen alike by every snapshot: the oldest snapshot's
     /// number, or the newest number in use when there is no snapshot.
     pub(crate) oldest_snapshot: SeqNo,
+    /// What expires up to this moment has expired for every reader.
+    pub(crate) expired_to: Moment,
     /// Set while the tree moves to this design from another.
     pub(crate) moving: Option<Moving>,
 }
@@ -109,6 +112,7 @@ impl Default for PickerOptions {
             level0_runs: 4,
             max_levels: 12,
             oldest_snapshot: 0,
+            expired_to: 0,
             moving: None,
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::policy::PickerOptions;
 use super::task::{Draft, TargetRun, Task, TaskKind, older_than};
+use crate::base::clock::Moment;
 use crate::version::{FileMeta, Version};
 
 /// The first task `push` gives for a file that is mostly tombstones with older data below it.
@@ -39,11 +40,14 @@ pub(super) fn moves_tombstones_down(version: &Version, level: usize) -> bool {
 }
 
 /// Rewrites a file of the bottom in its place when that drops its tombstones, or more than half of
-/// its entries. Ends: no snapshot needs what is dropped, so it is gone afterwards.
+/// its entries, or all have expired that ever do. Ends: no snapshot needs what is dropped, so it is
+/// gone afterwards.
 pub(super) fn in_place(version: &Version, options: &PickerOptions) -> Option<Task> {
     for (level, run) in version.runs().filter(|(level, _)| *level > 0) {
         for file in run.files() {
-            if (file.tombstones() > 0 || file.garbage().saturating_mul(2) > file.entries())
+            if (file.tombstones() > 0
+                || file.garbage().saturating_mul(2) > file.entries()
+                || has_expired(file.expiry().last, options))
                 && file.max_seq() <= options.oldest_snapshot
                 && !file.is_busy()
                 && is_bottom(version, level, run.id(), file)
@@ -53,6 +57,11 @@ pub(super) fn in_place(version: &Version, options: &PickerOptions) -> Option<Tas
         }
     }
     None
+}
+
+/// Whether a moment has passed for every reader.
+pub(super) fn has_expired(moment: Moment, options: &PickerOptions) -> bool {
+    (1..=options.expired_to).contains(&moment)
 }
 
 /// Rewrites one file in its place.

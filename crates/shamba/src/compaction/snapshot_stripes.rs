@@ -4,11 +4,14 @@
 //! every snapshot and the visible number. Of the entries of one key that fall between the same two
 //! boundaries only the newest can ever be read, so the rest go. A tombstone goes too when nothing
 //! older of its key can lie below and no reader needs it to hide anything: it is at or below the
-//! oldest boundary, and the output is the bottom for its key.
+//! oldest boundary, and the output is the bottom for its key. What has expired for every reader is
+//! a tombstone.
 //!
 //! Where there are more snapshots than memory holds a list of, readers are taken to be everywhere
 //! from the oldest of those on that found no place in it, and nothing newer goes.
 
+use crate::base::clock::Moment;
+use crate::base::expiring;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 
 /// What to do with an entry.
@@ -27,6 +30,8 @@ pub(crate) struct Boundaries {
     pub(crate) each: Vec<SeqNo>,
     /// And, if there is such a number, any from it on.
     pub(crate) dense_from: Option<SeqNo>,
+    /// What expires up to this moment has expired for all of them.
+    pub(crate) expired_to: Moment,
 }
 
 impl Boundaries {
@@ -35,7 +40,7 @@ impl Boundaries {
     pub(crate) fn of(each: &[SeqNo]) -> Self {
         Boundaries {
             each: each.to_vec(),
-            dense_from: None,
+            ..Boundaries::default()
         }
     }
 }
@@ -46,6 +51,7 @@ pub(crate) struct Retain {
     /// Ascending.
     boundaries: Vec<SeqNo>,
     dense_from: SeqNo,
+    expired_to: Moment,
     bottom: bool,
     key: Vec<u8>,
     started: bool,
@@ -55,6 +61,8 @@ pub(crate) struct Retain {
     kept: SeqNo,
     /// Entries kept although a newer one of the same key was kept too.
     pub(crate) shadowed: u64,
+    /// Entries that had expired: each became a tombstone, or was dropped.
+    pub(crate) expired: u64,
 }
 
 impl Retain {
@@ -63,6 +71,7 @@ impl Retain {
         let Boundaries {
             each: mut boundaries,
             dense_from,
+            expired_to,
         } = boundaries;
         boundaries.extend(dense_from);
         boundaries.sort_unstable();
@@ -71,6 +80,8 @@ impl Retain {
             boundaries,
             dense_from: dense_from.unwrap_or(SeqNo::MAX),
             kept: 0,
+            expired_to,
+            expired: 0,
             bottom,
             key: Vec::new(),
             started: false,
@@ -80,7 +91,8 @@ impl Retain {
     }
 
     /// The verdict on the next entry.
-    pub(crate) fn judge(&mut self, key: &[u8], tag: Tag) -> Verdict {
+    pub(crate) fn judge(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Verdict {
+        let tag = self.tag_now(tag, value);
         let stripe = self
             .boundaries
             .partition_point(|&boundary| boundary < tag.seq());
@@ -111,6 +123,16 @@ impl Retain {
         self.shadowed += u64::from(same_key);
         Verdict::Keep(tag)
     }
+
+    /// The tag of an entry: a tombstone's once it has expired.
+    fn tag_now(&mut self, tag: Tag, value: &[u8]) -> Tag {
+        let expires = tag.kind() == Some(EntryKind::Expiring);
+        if expires && expiring::at(value, self.expired_to).is_none() {
+            self.expired += 1;
+            return Tag::new(tag.seq(), EntryKind::Delete);
+        }
+        tag
+    }
 }
 
 #[cfg(test)]
@@ -118,48 +140,59 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// What a reader at a number and a moment sees of a key: the number of its entry.
+    fn seen(entries: &[(Tag, Moment, SeqNo)], at: SeqNo, time: Moment) -> Option<SeqNo> {
+        let (tag, expiry, number) = *entries.iter().find(|(tag, ..)| tag.seq() <= at)?;
+        match tag.kind()? {
+            EntryKind::Put => Some(number),
+            EntryKind::Expiring => (time < expiry).then_some(number),
+            EntryKind::Delete => None,
+        }
+    }
+
     proptest! {
         /// Whatever is dropped, a reader at any boundary gets the same answer.
         #[test]
         fn readers_at_boundaries_see_no_difference(
-            mut seqs in prop::collection::btree_map(1u64..40, any::<bool>(), 0..20),
+            seqs in prop::collection::btree_map(1u64..40, (0..3, 0u64..10), 0..20),
             boundaries in prop::collection::vec(0u64..45, 1..6),
             dense_from in prop::option::of(0u64..45),
+            expired_to in 0u64..10,
             bottom in any::<bool>(),
         ) {
-            let history: Vec<Tag> = std::mem::take(&mut seqs)
-                .into_iter()
-                .rev()
-                .map(|(seq, put)| {
-                    Tag::new(seq, if put { EntryKind::Put } else { EntryKind::Delete })
-                })
-                .collect();
-            let newest = history.first().map_or(0, |tag| tag.seq());
+            let entry = |(seq, (kind, expiry)): (SeqNo, (i32, Moment))| {
+                let kind = match kind {
+                    0 => EntryKind::Delete,
+                    1 => EntryKind::Put,
+                    _ => EntryKind::Expiring,
+                };
+                (Tag::new(seq, kind), expiry, seq)
+            };
+            let history: Vec<_> = seqs.into_iter().rev().map(entry).collect();
+            let newest = history.first().map_or(0, |(.., number)| *number);
             let mut boundaries = boundaries;
             boundaries.push(newest);
             let each = boundaries.clone();
-            let mut retain = Retain::new(Boundaries { each, dense_from }, bottom);
+            let all = Boundaries { each, dense_from, expired_to };
+            let mut retain = Retain::new(all, bottom);
             boundaries.extend(dense_from.into_iter().flat_map(|from| from..45));
-            let kept: Vec<(Tag, Tag)> = history
+            let kept: Vec<_> = history
                 .iter()
-                .filter_map(|&tag| match retain.judge(b"key", tag) {
-                    Verdict::Keep(as_tag) => Some((tag, as_tag)),
-                    Verdict::Drop => None,
+                .filter_map(|&(tag, expiry, number)| {
+                    match retain.judge(b"key", tag, &expiry.to_le_bytes()) {
+                        Verdict::Keep(as_tag) => Some((as_tag, expiry, number)),
+                        Verdict::Drop => None,
+                    }
                 })
                 .collect();
             for boundary in boundaries {
-                let before = history.iter().find(|tag| tag.seq() <= boundary);
-                let after = kept.iter().find(|(_, as_tag)| as_tag.seq() <= boundary);
-                match (before, after) {
-                    (Some(before), Some((original, _))) => prop_assert_eq!(before, original),
-                    (Some(before), None) => {
-                        prop_assert!(bottom && before.kind() == Some(EntryKind::Delete));
-                    }
-                    (None, None) => {}
-                    (None, Some((original, _))) => {
-                        prop_assert!(false, "{:?} came from nowhere", original)
-                    }
+                for time in expired_to..12 {
+                    prop_assert_eq!(seen(&history, boundary, time), seen(&kept, boundary, time));
                 }
+                // What hides something below stays where there may be something.
+                let hides = history.iter().any(|(tag, ..)| tag.seq() <= boundary);
+                let still = kept.iter().any(|(tag, ..)| tag.seq() <= boundary);
+                prop_assert!(bottom || hides == still);
             }
             let stripes = kept.len();
             prop_assert!(dense_from.is_some() || stripes <= retain.boundaries.len() + 1);
@@ -170,15 +203,15 @@ mod tests {
     fn tombstones_go_at_the_bottom_only() {
         let delete = Tag::new(5, EntryKind::Delete);
         assert_eq!(
-            Retain::new(Boundaries::of(&[9]), true).judge(b"k", delete),
+            Retain::new(Boundaries::of(&[9]), true).judge(b"k", delete, b""),
             Verdict::Drop
         );
         assert_eq!(
-            Retain::new(Boundaries::of(&[9]), false).judge(b"k", delete),
+            Retain::new(Boundaries::of(&[9]), false).judge(b"k", delete, b""),
             Verdict::Keep(delete)
         );
         assert_eq!(
-            Retain::new(Boundaries::of(&[4, 9]), true).judge(b"k", delete),
+            Retain::new(Boundaries::of(&[4, 9]), true).judge(b"k", delete, b""),
             Verdict::Keep(delete)
         );
     }

@@ -2,12 +2,16 @@
 //!
 //! Its bytes are those of a write-ahead log record (docs/format.md, "Records of the write-ahead
 //! log"): operations one after another, each `kind u8, keyspace varint, key length varint, key`
-//! and, for a put, `value length varint, value`. So logging a batch copies nothing.
+//! and, for a put, `value length varint, value`; one with a time to live has the moment before its
+//! value. So logging a batch copies nothing.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
+use crate::base::clock::{Moment, moment_of};
 use crate::base::coding;
-use crate::base::key::{EntryKind, MAX_KEY_LEN, MAX_VALUE_LEN};
+use crate::base::expiring::EXPIRY_BYTES;
+use crate::base::key::{EntryKind, MAX_KEY_LEN, MAX_VALUE_LEN, Tag};
 use crate::error::Result;
 use crate::memtable::Memtable;
 
@@ -54,6 +58,18 @@ impl WriteBatch {
     /// Sets a key of the default keyspace.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.push(DEFAULT_KEYSPACE, key.as_ref(), Some(value.as_ref()));
+    }
+
+    /// Sets a key of the default keyspace, until a time: from then on it has no value. (What
+    /// [`WriteOptions::ttl`](crate::WriteOptions::ttl) does for all that is put.)
+    pub fn put_until(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expires: SystemTime,
+    ) {
+        let expires = moment_of(expires);
+        self.push_until(DEFAULT_KEYSPACE, key.as_ref(), value.as_ref(), expires);
     }
 
     /// Removes a key of the default keyspace; one that does not exist is no error.
@@ -152,20 +168,67 @@ impl WriteBatch {
         }
     }
 
+    /// Sets a key, or removes it.
     pub(crate) fn push(&mut self, keyspace: u32, key: &[u8], value: Option<&[u8]>) {
+        let kind = match value {
+            Some(_) => EntryKind::Put,
+            None => EntryKind::Delete,
+        };
+        self.push_kind(keyspace, key, kind, &[], value.unwrap_or_default());
+    }
+
+    /// Sets a key until a moment.
+    pub(crate) fn push_until(&mut self, keyspace: u32, key: &[u8], value: &[u8], until: Moment) {
+        let before = &until.to_le_bytes();
+        self.push_kind(keyspace, key, EntryKind::Expiring, before, value);
+    }
+
+    /// The same operations, of which those expire that put a value into a keyspace for which
+    /// `until` gives a moment.
+    pub(super) fn expiring(&self, until: impl Fn(u32) -> Option<Moment>) -> WriteBatch {
+        let mut batch = WriteBatch {
+            rep: Vec::with_capacity(self.rep.len() + EXPIRY_BYTES * self.len()),
+            count: 0,
+            keyspaces: self.keyspaces.clone(),
+            max_key: 0,
+            max_value: 0,
+            ..*self
+        };
+        for op in BatchOps(&self.rep).flatten() {
+            match (op.kind, until(op.keyspace)) {
+                (EntryKind::Put, Some(until)) => {
+                    batch.push_until(op.keyspace, op.key, op.value, until);
+                }
+                (EntryKind::Put, None) => batch.push(op.keyspace, op.key, Some(op.value)),
+                (EntryKind::Delete, _) => batch.push(op.keyspace, op.key, None),
+                (EntryKind::Expiring, _) => {
+                    batch.push_kind(op.keyspace, op.key, op.kind, &[], op.value);
+                }
+            }
+        }
+        batch
+    }
+
+    /// An operation with a value in two parts.
+    fn push_kind(
+        &mut self,
+        keyspace: u32,
+        key: &[u8],
+        kind: EntryKind,
+        before: &[u8],
+        value: &[u8],
+    ) {
         self.max_key = self.max_key.max(key.len());
-        self.max_value = self.max_value.max(value.map_or(0, <[u8]>::len));
-        let bytes = key.len() + value.map_or(0, <[u8]>::len);
+        self.max_value = self.max_value.max(value.len());
+        let bytes = key.len() + before.len() + value.len();
         self.rep.reserve(bytes + MOST_BESIDE);
-        self.rep.push(if value.is_some() {
-            EntryKind::Put as u8
-        } else {
-            EntryKind::Delete as u8
-        });
+        self.rep.push(kind as u8);
         coding::put_varint(&mut self.rep, u64::from(keyspace));
         coding::put_bytes(&mut self.rep, key);
-        if let Some(value) = value {
-            coding::put_bytes(&mut self.rep, value);
+        if kind != EntryKind::Delete {
+            coding::put_varint(&mut self.rep, (before.len() + value.len()) as u64);
+            self.rep.extend_from_slice(before);
+            self.rep.extend_from_slice(value);
         }
         if self.count == 0 {
             self.first_keyspace = keyspace;
@@ -262,13 +325,18 @@ fn decode<'a>(input: &mut &'a [u8]) -> Option<BatchOp<'a>> {
             value: &[],
         });
     }
-    if kind != EntryKind::Put as u8 {
+    let (kind, most) = if kind == EntryKind::Put as u8 {
+        (EntryKind::Put, MAX_VALUE_LEN)
+    } else if kind == EntryKind::Expiring as u8 {
+        (EntryKind::Expiring, MAX_VALUE_LEN + EXPIRY_BYTES)
+    } else {
         return None;
-    }
-    let value = coding::take_bytes(input).filter(|value| value.len() <= MAX_VALUE_LEN)?;
-    Some(BatchOp {
+    };
+    let value = coding::take_bytes(input).filter(|value| value.len() <= most)?;
+    let is_whole = Tag::new(0, kind).allows(value.len());
+    is_whole.then_some(BatchOp {
         keyspace,
-        kind: EntryKind::Put,
+        kind,
         key,
         value,
     })

@@ -12,6 +12,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::{Condvar, Mutex};
 
 use super::keyspaces::AllKeyspaces;
+use crate::base::clock::{self, Moment};
 use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -113,6 +114,11 @@ impl DbContext {
     /// What keyspaces take.
     pub(super) fn keyspaces(&self) -> &AllKeyspaces {
         &self.keyspaces
+    }
+
+    /// The moment it is.
+    pub(super) fn now(&self) -> Moment {
+        clock::moment_of(self.options.clock.now())
     }
 
     /// The memory budget's limit at this moment, in bytes.

@@ -6,7 +6,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::batch::DEFAULT_KEYSPACE;
 use super::catalog::IfExists;
 use super::checkpoint::checkpoint;
 use super::iter::{Cursor, Iter, IterOptions, KeyRange};
@@ -83,9 +82,9 @@ impl Db {
         options: WriteOptions,
     ) -> Result<()> {
         let (key, value) = (key.as_ref(), Some(value.as_ref()));
-        self.inner()
-            .writes()
-            .write_one(DEFAULT_KEYSPACE, key, value, options)
+        let inner = self.inner();
+        let keyspace = inner.default_keyspace();
+        inner.writes().write_one(keyspace, key, value, options)
     }
 
     /// Removes a key of the default keyspace; one that does not exist is no error.
@@ -102,9 +101,11 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        self.inner()
+        let inner = self.inner();
+        let keyspace = inner.default_keyspace();
+        inner
             .writes()
-            .write_one(DEFAULT_KEYSPACE, key.as_ref(), None, options)
+            .write_one(keyspace, key.as_ref(), None, options)
     }
 
     /// Applies a batch whole: readers and recovery see all of it or nothing.

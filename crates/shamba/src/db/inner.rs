@@ -81,7 +81,7 @@ impl DbInner {
             (&redesigner, &advisor),
         ));
         DbInner {
-            writes: WritePath::new(context, (&wal, &memtables), &background),
+            writes: WritePath::new(context, (&wal, &memtables), &background, &default_keyspace),
             reads: ReadPath::new(context, &files, &background),
             shared,
             visibility,

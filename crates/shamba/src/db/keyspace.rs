@@ -2,6 +2,7 @@
 //! budget. Thread-safe.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::background::Cleared;
 use super::batch::WriteBatch;
@@ -11,6 +12,7 @@ use super::read::Value;
 use super::stats::{approximate_len, approximate_size};
 use super::tuning::Advice;
 use super::{DbInner, DbShared};
+use crate::base::clock::moment_of;
 use crate::error::{Error, Result};
 use crate::options::{Design, KeyspaceOptions, WriteOptions};
 use crate::policy::FilterPolicy;
@@ -86,7 +88,7 @@ impl Keyspace {
         self.db
             .inner()
             .writes()
-            .write_one(self.inner.id(), key, value, options)
+            .write_one(&self.inner, key, value, options)
     }
 
     /// Removes a key; one that does not exist is no error.
@@ -107,7 +109,7 @@ impl Keyspace {
         self.db
             .inner()
             .writes()
-            .write_one(self.inner.id(), key.as_ref(), None, options)
+            .write_one(&self.inner, key.as_ref(), None, options)
     }
 
     /// The value of a key, if it has one.
@@ -365,6 +367,19 @@ impl WriteBatch {
     pub fn put_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.bind(&keyspace.inner, keyspace.database_id());
         self.push(keyspace.id(), key.as_ref(), Some(value.as_ref()));
+    }
+
+    /// Sets a key of a keyspace, until a time: see [`WriteBatch::put_until`].
+    pub fn put_until_in(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expires: SystemTime,
+    ) {
+        let expires = moment_of(expires);
+        self.bind(&keyspace.inner, keyspace.database_id());
+        self.push_until(keyspace.id(), key.as_ref(), value.as_ref(), expires);
     }
 
     /// Removes a key of a keyspace; one that does not exist is no error.

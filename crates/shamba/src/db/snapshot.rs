@@ -5,27 +5,29 @@ use std::sync::Arc;
 
 use super::keyspace::Keyspace;
 use super::read::Value;
+use super::visibility::SnapshotPoint;
 use super::{DbInner, DbShared};
-use crate::base::key::SeqNo;
 use crate::db::iter::{Cursor, Iter, IterOptions, KeyRange};
 use crate::error::Result;
 
-/// The database as it was at one moment. While it is held, compactions keep the entries that were
-/// visible then. It takes a few words of memory. Where the list of all snapshots would take more
-/// than a 64th of the memory budget, compactions keep all entries from the first one not listed on.
+/// The database as it was at one moment: what expires later is there. While it is held, compactions
+/// keep the entries that were visible then. It takes a few words of memory. Where the list of all
+/// snapshots would take more than a 64th of the memory budget, compactions keep all entries from
+/// the first one not listed on.
 #[derive(Debug)]
 pub struct Snapshot {
     db: Arc<DbShared>,
-    seq: SeqNo,
+    point: SnapshotPoint,
 }
 
 impl Snapshot {
     pub(crate) fn new(db: &Arc<DbShared>) -> Self {
-        let seq = db.inner().visibility().acquire();
+        let inner = db.inner();
+        let point = inner.visibility().acquire_at(inner.shared().now());
         db.counts().add_snapshot();
         Snapshot {
             db: db.clone(),
-            seq,
+            point,
         }
     }
 
@@ -37,9 +39,9 @@ impl Snapshot {
         &self.db
     }
 
-    /// The newest sequence number that it sees.
-    pub(super) fn seq(&self) -> SeqNo {
-        self.seq
+    /// What it reads at.
+    pub(super) fn point(&self) -> SnapshotPoint {
+        self.point
     }
 
     /// The value of a key of the default keyspace then.
@@ -50,7 +52,7 @@ impl Snapshot {
         let inner = self.inner();
         inner
             .reads()
-            .get(inner.default_keyspace(), key.as_ref(), Some(self.seq))
+            .get(inner.default_keyspace(), key.as_ref(), Some(self.point))
     }
 
     /// The value of a key of a keyspace then.
@@ -61,7 +63,7 @@ impl Snapshot {
         keyspace.check_database(self.inner())?;
         self.inner()
             .reads()
-            .get(keyspace.inner(), key.as_ref(), Some(self.seq))
+            .get(keyspace.inner(), key.as_ref(), Some(self.point))
     }
 
     /// Whether a key of the default keyspace had a value then; copies none.
@@ -72,7 +74,7 @@ impl Snapshot {
         let inner = self.inner();
         inner
             .reads()
-            .contains_key(inner.default_keyspace(), key.as_ref(), Some(self.seq))
+            .contains_key(inner.default_keyspace(), key.as_ref(), Some(self.point))
     }
 
     /// Whether a key of a keyspace had a value then; copies none.
@@ -83,7 +85,7 @@ impl Snapshot {
         keyspace.check_database(self.inner())?;
         self.inner()
             .reads()
-            .contains_key(keyspace.inner(), key.as_ref(), Some(self.seq))
+            .contains_key(keyspace.inner(), key.as_ref(), Some(self.point))
     }
 
     /// The smallest key of the default keyspace then and its value, if there was any.
@@ -165,7 +167,7 @@ impl Snapshot {
         let inner = self.inner();
         inner
             .reads()
-            .multi_get(inner.default_keyspace(), keys, Some(self.seq))
+            .multi_get(inner.default_keyspace(), keys, Some(self.point))
     }
 
     /// The values of several keys of a keyspace then, in the order of the keys.
@@ -180,7 +182,7 @@ impl Snapshot {
         keyspace.check_database(self.inner())?;
         self.inner()
             .reads()
-            .multi_get(keyspace.inner(), keys, Some(self.seq))
+            .multi_get(keyspace.inner(), keys, Some(self.point))
     }
 
     /// Every key of the default keyspace as it was then, and its value, in the order of keys.
@@ -217,7 +219,7 @@ impl Snapshot {
             &self.db,
             self.inner().default_keyspace(),
             options,
-            Some(self.seq),
+            Some(self.point),
         )
     }
 
@@ -246,24 +248,24 @@ impl Snapshot {
     /// As [`Db::cursor`](crate::Db::cursor).
     pub fn cursor_in(&self, keyspace: &Keyspace, options: IterOptions) -> Result<Cursor> {
         keyspace.check_database(self.inner())?;
-        Cursor::new(&self.db, keyspace.inner(), options, Some(self.seq))
+        Cursor::new(&self.db, keyspace.inner(), options, Some(self.point))
     }
 }
 
 impl Clone for Snapshot {
     fn clone(&self) -> Self {
-        self.inner().visibility().acquire_again(self.seq);
+        self.inner().visibility().acquire_again(self.point);
         self.db.counts().add_snapshot();
         Snapshot {
             db: self.db.clone(),
-            seq: self.seq,
+            point: self.point,
         }
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.inner().visibility().release(self.seq);
+        self.inner().visibility().release(self.point);
         self.db.counts().remove_snapshot();
         self.inner().shared().signal().notify();
     }

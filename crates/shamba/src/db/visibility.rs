@@ -10,9 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::base::clock::{Moment, NEVER};
 use crate::base::key::SeqNo;
 use crate::budget::{Budget, Reservation, Role, snapshot_list};
 use crate::compaction::Boundaries;
+
+/// What a snapshot reads at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::db) struct SnapshotPoint {
+    pub(super) seq: SeqNo,
+    /// When it was taken: what expires later is there for it. Never for an iterator, from which
+    /// what expires meanwhile may be taken.
+    pub(super) time: Moment,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -21,19 +31,26 @@ pub(super) struct Visibility {
     registered: Mutex<Registered>,
 }
 
-/// The sequence numbers held, ascending, with how many hold each. (They are few, and most new ones
-/// come last.)
+/// The sequence numbers held, ascending, and by time. (They are few, and most new ones come last.)
 #[derive(Debug)]
 struct Registered {
-    list: Vec<(SeqNo, usize)>,
+    list: Vec<HeldPoint>,
     memory: Reservation,
-    /// Holders of numbers that found no place in the list, and the oldest of these numbers: none of
-    /// them is in it, and none comes into it while there is such a holder.
-    unlisted: Option<(SeqNo, usize)>,
+    /// Holders of what found no place in the list, by the oldest number and the earliest time: none
+    /// of them is in it, and none comes into it while there is such a holder.
+    unlisted: Option<HeldPoint>,
+}
+
+/// What somebody holds.
+#[derive(Debug, Clone, Copy)]
+struct HeldPoint {
+    point: SnapshotPoint,
+    /// How many do.
+    count: usize,
 }
 
 /// What a snapshot takes: its place in the list, and its number in the lists that two merges make.
-const HELD_BYTES: usize = size_of::<(SeqNo, usize)>() + 4 * size_of::<SeqNo>();
+const HELD_BYTES: usize = size_of::<HeldPoint>() + 4 * size_of::<SeqNo>();
 
 /// Places there are at least, once there was a snapshot, and that are kept when they are free: most
 /// scans then need no allocation for theirs.
@@ -70,39 +87,51 @@ impl Visibility {
 
     /// Registers the newest number. It is read under the list's lock, so a boundary list taken
     /// later either holds it or starts at or above it.
-    pub(super) fn acquire(&self) -> SeqNo {
+    pub(super) fn acquire(&self) -> SnapshotPoint {
+        self.acquire_at(NEVER)
+    }
+
+    /// The same for a snapshot that is taken at a moment.
+    pub(super) fn acquire_at(&self, time: Moment) -> SnapshotPoint {
         let mut registered = self.registered.lock();
         let seq = self.newest();
-        registered.add(seq);
-        seq
+        let point = SnapshotPoint { seq, time };
+        registered.add(point);
+        point
     }
 
-    /// Registers a number that is held already.
-    pub(super) fn acquire_again(&self, seq: SeqNo) {
-        self.registered.lock().add(seq);
+    /// Registers what is held already.
+    pub(super) fn acquire_again(&self, point: SnapshotPoint) {
+        self.registered.lock().add(point);
     }
 
-    pub(super) fn release(&self, seq: SeqNo) {
-        self.registered.lock().remove(seq);
+    pub(super) fn release(&self, point: SnapshotPoint) {
+        self.registered.lock().remove(point);
     }
 
-    /// Every number a reader may use from now on is one of these or above the last.
-    pub(super) fn boundaries(&self) -> Boundaries {
+    /// Every number a reader may use from now, a moment, on is one of these or above the last.
+    pub(super) fn boundaries(&self, now: Moment) -> Boundaries {
         let registered = self.registered.lock();
-        let mut each: Vec<SeqNo> = registered.list.iter().map(|held| held.0).collect();
+        let mut each: Vec<SeqNo> = registered.list.iter().map(|held| held.point.seq).collect();
         each.push(self.newest());
         Boundaries {
             each,
-            dense_from: registered.unlisted.map(|(oldest, _)| oldest),
+            dense_from: registered.unlisted.map(|held| held.point.seq),
+            expired_to: registered.expired_to(now),
         }
+    }
+
+    /// What expires up to this moment has expired for every reader there is now or will be.
+    pub(super) fn expired_to(&self, now: Moment) -> Moment {
+        self.registered.lock().expired_to(now)
     }
 
     /// The oldest number that a reader may use from now on.
     pub(super) fn oldest(&self) -> SeqNo {
         let registered = self.registered.lock();
-        let listed = registered.list.first().map(|held| held.0);
-        let unlisted = registered.unlisted.map(|(oldest, _)| oldest);
-        let oldest = listed.into_iter().chain(unlisted).min();
+        let listed = registered.list.first();
+        let held = listed.into_iter().chain(&registered.unlisted);
+        let oldest = held.map(|held| held.point.seq).min();
         oldest.unwrap_or_else(|| self.newest())
     }
 
@@ -117,30 +146,36 @@ impl Visibility {
     /// How many hold a number.
     pub(super) fn held(&self) -> usize {
         let registered = self.registered.lock();
-        let listed: usize = registered.list.iter().map(|held| held.1).sum();
-        listed + registered.unlisted.map_or(0, |(_, count)| count)
+        let held = registered.list.iter().chain(&registered.unlisted);
+        held.map(|held| held.count).sum()
     }
 }
 
 impl Registered {
-    fn add(&mut self, seq: SeqNo) {
-        let at = match self.list.binary_search_by_key(&seq, |held| held.0) {
+    fn add(&mut self, point: SnapshotPoint) {
+        let at = match self.list.binary_search_by_key(&point, |held| held.point) {
             Ok(at) => {
-                if let Some((_, count)) = self.list.get_mut(at) {
-                    *count += 1;
+                if let Some(held) = self.list.get_mut(at) {
+                    held.count += 1;
                 }
                 return;
             }
             Err(at) => at,
         };
-        if let Some((oldest, count)) = &mut self.unlisted {
-            *oldest = seq.min(*oldest);
+        if let Some(HeldPoint { point: held, count }) = &mut self.unlisted {
+            held.seq = held.seq.min(point.seq);
+            held.time = held.time.min(point.time);
             *count += 1;
         } else if self.has_place() {
-            self.list.insert(at, (seq, 1));
+            self.list.insert(at, HeldPoint { point, count: 1 });
         } else {
-            self.unlisted = Some((seq, 1));
+            self.unlisted = Some(HeldPoint { point, count: 1 });
         }
+    }
+
+    fn expired_to(&self, now: Moment) -> Moment {
+        let held = self.list.iter().chain(&self.unlisted);
+        held.map(|held| held.point.time).fold(now, Moment::min)
     }
 
     /// Whether the list has a place more, or memory for some.
@@ -159,19 +194,19 @@ impl Registered {
         true
     }
 
-    fn remove(&mut self, seq: SeqNo) {
-        let Ok(at) = self.list.binary_search_by_key(&seq, |held| held.0) else {
+    fn remove(&mut self, point: SnapshotPoint) {
+        let Ok(at) = self.list.binary_search_by_key(&point, |held| held.point) else {
             // The oldest of those that are left is not known: its number stays until the last is
             // gone.
-            self.unlisted = self.unlisted.and_then(|(oldest, count)| {
-                let left = count.checked_sub(1).filter(|left| *left > 0)?;
-                Some((oldest, left))
+            self.unlisted = self.unlisted.and_then(|held| {
+                let count = held.count.checked_sub(1).filter(|left| *left > 0)?;
+                Some(HeldPoint { count, ..held })
             });
             return;
         };
-        if let Some((_, count)) = self.list.get_mut(at) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(held) = self.list.get_mut(at) {
+            held.count -= 1;
+            if held.count == 0 {
                 self.list.remove(at);
             }
         }
@@ -194,15 +229,16 @@ mod tests {
         let list = Visibility::new(0, &budget);
         for seq in 0..1000 {
             list.publish(seq);
-            assert_eq!(list.acquire(), seq);
-            list.acquire_again(seq);
+            let point = SnapshotPoint { seq, time: NEVER };
+            assert_eq!(list.acquire(), point);
+            list.acquire_again(point);
         }
         assert_eq!(list.held(), 2000);
         let charged = budget.used_by(Role::Tables);
         let words = 1000 * HELD_BYTES as u64;
         assert!((words..=2 * words).contains(&charged), "{charged}");
         for seq in (0..1000).chain(0..1000) {
-            list.release(seq);
+            list.release(SnapshotPoint { seq, time: NEVER });
         }
         assert_eq!(list.held(), 0);
         let kept = (KEPT * HELD_BYTES) as u64;
@@ -216,24 +252,25 @@ mod tests {
         let visibility = Visibility::new(0, &budget);
         let hold = |seq| {
             visibility.publish(seq);
-            assert_eq!(visibility.acquire(), seq);
+            assert_eq!(visibility.acquire().seq, seq);
         };
         (1..=100_000).for_each(hold);
         assert_eq!(visibility.held(), 100_000);
         assert!(budget.used() <= snapshot_list(1 << 20));
         assert_eq!(budget.stats().overdraft, 0);
-        let boundaries = visibility.boundaries();
+        let boundaries = visibility.boundaries(0);
         let dense = boundaries.dense_from.unwrap();
         assert!(boundaries.each.starts_with(&[1, 2, 3]));
         assert_eq!(boundaries.each.len() as u64, dense);
-        visibility.acquire_again(dense + 7);
-        (1..dense).for_each(|seq| visibility.release(seq));
+        let point = |seq| SnapshotPoint { seq, time: NEVER };
+        visibility.acquire_again(point(dense + 7));
+        (1..dense).for_each(|seq| visibility.release(point(seq)));
         assert_eq!(visibility.oldest(), dense);
-        (dense..=100_000).for_each(|seq| visibility.release(seq));
+        (dense..=100_000).for_each(|seq| visibility.release(point(seq)));
         assert_eq!((visibility.held(), visibility.oldest()), (1, dense));
-        visibility.release(dense + 7);
+        visibility.release(point(dense + 7));
         assert_eq!((visibility.held(), visibility.oldest()), (0, 100_000));
         hold(100_001);
-        assert_eq!(visibility.boundaries().dense_from, None);
+        assert_eq!(visibility.boundaries(0).dense_from, None);
     }
 }

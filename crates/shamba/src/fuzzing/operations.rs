@@ -145,9 +145,7 @@ impl OperationsRun<'_> {
         let options = if synced {
             WriteOptions::synced()
         } else {
-            WriteOptions {
-                durability: Some(Durability::Buffered),
-            }
+            WriteOptions::new().durability(Durability::Buffered)
         };
         match byte & 0x1f {
             0..=5 => {

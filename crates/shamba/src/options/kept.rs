@@ -5,6 +5,8 @@
 //! newer build wrote and this one does not know is left out and named ([`KeptOptions::unknown`]):
 //! options say how new tables are made, and nothing of how to read old ones.
 
+use std::time::Duration;
+
 use super::design::{merge_policy_number, merge_policy_of};
 use super::{
     AutoDesign, Compression, FilterFamily, FilterOptions, KeyspaceOptions, MOST_COMPRESSIONS,
@@ -32,6 +34,7 @@ const EPOCH_LOOKUPS: u64 = 16;
 const AUTO_DESIGN: u64 = 17;
 const RESTART_INTERVAL: u64 = 18;
 const MERGE_FOR_SCANS: u64 = 19;
+const TTL: u64 = 20;
 
 /// Zstandard of level l has the number `ZSTD + l`.
 const ZSTD: u64 = 2;
@@ -75,6 +78,7 @@ impl KeptOptions {
             epoch_lookups,
             auto_design,
             merge_for_scans,
+            ttl,
             restart_interval,
         } = options;
         let FilterOptions {
@@ -119,6 +123,11 @@ impl KeptOptions {
         put_field(&mut out, FILTER_POLICY, |out| {
             put_filter_policy(out, filter_policy);
         });
+        if let Some(ttl) = ttl {
+            put_field(&mut out, TTL, |out| {
+                put_varint(out, u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+            });
+        }
         if let Some(auto) = auto_design {
             put_field(&mut out, AUTO_DESIGN, |out| {
                 put_varint(out, auto.every);
@@ -158,6 +167,7 @@ impl KeptOptions {
             LEVEL0_STALL => options.level0_stall = take_u32_varint(input)?,
             TARGET_FILE => options.target_file = take_varint(input)?,
             MERGE_FOR_SCANS => options.merge_for_scans = take_varint(input)? != 0,
+            TTL => options.ttl = Some(Duration::from_millis(take_varint(input)?)),
             AUTO_DESIGN => {
                 options.auto_design = Some(AutoDesign {
                     every: take_varint(input)?,
@@ -462,6 +472,7 @@ mod tests {
                     epoch_lookups,
                     auto_design,
                     merge_for_scans,
+                    ttl: (epoch_lookups % 2 == 0).then(|| Duration::from_millis(epoch_lookups)),
                     restart_interval,
                 }
             })

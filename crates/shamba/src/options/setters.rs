@@ -1,6 +1,8 @@
 //! Setters of option structs, by value, so that options can be chained. The structs are
 //! `#[non_exhaustive]`: a program that sets options this way compiles as well when there are more.
 
+use std::time::Duration;
+
 use super::{
     AutoDesign, Compression, Design, DeviceCosts, Durability, FilterFamily, FilterOptions,
     KeyspaceOptions, WriteOptions,
@@ -57,6 +59,7 @@ setters!(KeyspaceOptions {
 } but {
     compression,
     auto_design,
+    ttl,
 });
 
 setters!(AutoDesign {
@@ -78,7 +81,7 @@ setters!(DeviceCosts {
     merge_read_cost: f64,
 } but {});
 
-setters!(WriteOptions {} but { durability, });
+setters!(WriteOptions {} but { durability, ttl, });
 
 impl KeyspaceOptions {
     /// Sets [`compression`](#structfield.compression): an array or a vector, an entry a level.
@@ -94,6 +97,13 @@ impl KeyspaceOptions {
         self.auto_design = auto_design.into();
         self
     }
+
+    /// Sets [`ttl`](#structfield.ttl).
+    #[must_use]
+    pub fn ttl(mut self, ttl: impl Into<Option<Duration>>) -> Self {
+        self.ttl = ttl.into();
+        self
+    }
 }
 
 impl WriteOptions {
@@ -101,6 +111,13 @@ impl WriteOptions {
     #[must_use]
     pub fn durability(mut self, durability: impl Into<Option<Durability>>) -> Self {
         self.durability = durability.into();
+        self
+    }
+
+    /// Sets [`ttl`](#structfield.ttl).
+    #[must_use]
+    pub fn ttl(mut self, ttl: impl Into<Option<Duration>>) -> Self {
+        self.ttl = ttl.into();
         self
     }
 }

@@ -1,6 +1,23 @@
 //! What a caller may say of a single write.
 
-use super::Durability;
+use std::time::Duration;
+
+/// How durable a write is before it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Durability {
+    /// Not logged: lost in a crash of the process or the machine unless it was flushed to a table
+    /// first. Of a batch written so, a part may survive.
+    None,
+    /// Handed to the operating system: survives a crash of the process, not of the machine.
+    #[default]
+    Buffered,
+    /// On storage: survives a crash of the machine. Writers waiting at the same time share one
+    /// sync (group commit).
+    Synced,
+}
 
 /// Options of one write.
 ///
@@ -16,6 +33,10 @@ use super::Durability;
 pub struct WriteOptions {
     /// The write's durability; `None` takes the database's.
     pub durability: Option<Durability>,
+    /// How long the entries live that are written: afterwards they are gone for every read, and
+    /// space is reclaimed by compactions. `None` takes the keyspace's
+    /// ([`KeyspaceOptions::ttl`](super::KeyspaceOptions::ttl)).
+    pub ttl: Option<Duration>,
 }
 
 impl WriteOptions {
@@ -30,6 +51,7 @@ impl WriteOptions {
     pub fn synced() -> Self {
         WriteOptions {
             durability: Some(Durability::Synced),
+            ttl: None,
         }
     }
 }

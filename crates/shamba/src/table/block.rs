@@ -16,6 +16,10 @@ use crate::base::key::{self, Tag};
 use crate::fs::PAGE;
 pub(super) use cursor::Cursor;
 
+/// An entry that no build up to this one writes.
+pub(super) const BAD_KIND: Damage =
+    Damage("an entry is of a kind this build does not know; a newer build may");
+
 const MALFORMED: Damage = Damage("a data block is malformed");
 
 /// Several entries share a block only below this length, so that restart offsets fit 16 bits.

@@ -11,6 +11,7 @@ use super::index::{Boundary, IndexBlock, IndexBuilder};
 use super::properties::Properties;
 use super::top_index::{ParsedTop, TopIndexBuilder};
 use crate::base::checksum::checksum;
+use crate::base::expiring::EXPIRY_BYTES;
 use crate::base::key::{EntryKind, Tag, compare};
 use crate::budget::{Budget, Role};
 use crate::filter::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan};
@@ -108,13 +109,15 @@ pub(crate) fn data_block(data: &[u8]) {
 pub(crate) fn data_block_seeds() -> Vec<Vec<u8>> {
     let entries = |count: u64, long: usize| {
         let entry = move |number: u64| {
-            let kind = match number % 3 {
+            let kind = match number % 4 {
                 0 => EntryKind::Delete,
+                1 => EntryKind::Expiring,
                 _ => EntryKind::Put,
             };
             let key = format!("{}key{:03}", "k".repeat(long), number / 2);
             let value = match kind {
                 EntryKind::Put => vec![b'v'; long + number as usize],
+                EntryKind::Expiring => vec![b'e'; EXPIRY_BYTES + long + number as usize],
                 EntryKind::Delete => Vec::new(),
             };
             (key, Tag::new(900 - number, kind), value)

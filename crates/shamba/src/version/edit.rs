@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::design::StoredDesign;
-use super::file_meta::{FileInfo, FileMeta};
+use super::file_meta::{Expiry, FileInfo, FileMeta};
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQNO, SeqNo};
 use crate::error::Error;
@@ -505,6 +505,9 @@ fn put_all(out: &mut Vec<u8>, values: &[u64]) {
     }
 }
 
+/// The field of a file that says when its entries expire.
+const EXPIRY: u64 = 5;
+
 fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     let info = file.info();
     put_all(
@@ -522,11 +525,17 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     put_all(out, &[info.min_seq, info.max_seq, info.created]);
     put_all(out, &[info.filter_bytes, info.index_bytes]);
     put_varint(out, u64::from(info.salt));
+    if info.expiry.last > 0 {
+        put_varint(out, EXPIRY);
+        let mut moments = Vec::new();
+        put_all(&mut moments, &[info.expiry.first, info.expiry.last]);
+        put_bytes(out, &moments);
+    }
 }
 
 /// `None`: damaged; `Some(None)`: it has a field this build must know and does not.
 fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
-    let info = FileInfo {
+    let mut info = FileInfo {
         number: take_varint(input)?,
         size: take_varint(input)?,
         entries: take_varint(input)?,
@@ -540,19 +549,24 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
         filter_bytes: take_varint(input)?,
         index_bytes: take_varint(input)?,
         salt: take_u32_varint(input)?,
+        expiry: Expiry::default(),
     };
     if info.smallest > info.largest || info.min_seq > info.max_seq {
         return None;
     }
-    let file = FileMeta::new(&info);
     while !input.is_empty() {
         let tag = take_varint(input)?;
-        take_bytes(input)?;
-        if tag & OPTIONAL == 0 {
+        let mut payload = take_bytes(input)?;
+        if tag == EXPIRY {
+            info.expiry = Expiry {
+                first: take_varint(&mut payload)?,
+                last: take_varint(&mut payload)?,
+            };
+        } else if tag & OPTIONAL == 0 {
             return Some(None);
         }
     }
-    Some(Some(file))
+    Some(Some(FileMeta::new(&info)))
 }
 
 fn take_key(input: &mut &[u8]) -> Option<Box<[u8]>> {
@@ -619,6 +633,11 @@ mod tests {
                         filter_bytes,
                         index_bytes,
                         salt,
+                        // Of half of them none expires.
+                        expiry: Expiry {
+                            first: (salt % 2).into(),
+                            last: if salt % 2 == 0 { 0 } else { size | 1 },
+                        },
                     }
                 },
             )

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use shamba_model::expected_reads::Visits;
 
 use super::obsolete::Obsolete;
+use crate::base::clock::{Moment, NEVER};
 use crate::base::coding::{put_varint, take_varint};
 use crate::base::key::SeqNo;
 use crate::base::once_arc::OnceArc;
@@ -53,6 +54,29 @@ pub(crate) struct FileInfo {
     pub(crate) index_bytes: u64,
     /// What its blocks' checksums start from: tells it from every other table.
     pub(crate) salt: u32,
+    /// When its entries expire.
+    pub(crate) expiry: Expiry,
+}
+
+/// When the first and the last of a file's entries expire that ever do; 0 where none does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Expiry {
+    pub(crate) first: Moment,
+    pub(crate) last: Moment,
+}
+
+impl Expiry {
+    /// With an entry more.
+    pub(crate) fn add(&mut self, moment: Moment) {
+        if moment < NEVER {
+            let moment = moment.max(1);
+            self.last = self.last.max(moment);
+            self.first = match self.first {
+                0 => moment,
+                first => first.min(moment),
+            };
+        }
+    }
 }
 
 /// A file of the tree, shared: a clone is another holder.
@@ -113,6 +137,7 @@ struct Numbers {
     created: u64,
     filter_bytes: u64,
     index_bytes: u64,
+    expiry: Expiry,
     salt: u32,
 }
 
@@ -133,6 +158,8 @@ fn pack(info: &FileInfo) -> Vec<u8> {
         info.created,
         info.filter_bytes,
         info.index_bytes,
+        info.expiry.first,
+        info.expiry.last.wrapping_sub(info.expiry.first),
     ] {
         put_varint(&mut out, number);
     }
@@ -155,8 +182,13 @@ impl Numbers {
             created: next(),
             filter_bytes: next(),
             index_bytes: next(),
+            expiry: Expiry {
+                first: next(),
+                last: next(),
+            },
             salt: 0,
         };
+        numbers.expiry.last = numbers.expiry.last.wrapping_add(numbers.expiry.first);
         numbers.max_seq = numbers.max_seq.wrapping_add(numbers.min_seq);
         numbers.salt = bytes
             .first_chunk()
@@ -266,6 +298,11 @@ impl FileMeta {
         index_bytes at 9;
     }
 
+    /// When its entries expire.
+    pub(crate) fn expiry(&self) -> Expiry {
+        self.numbers().expiry
+    }
+
     /// The largest sequence number.
     pub(crate) fn max_seq(&self) -> SeqNo {
         self.numbers().max_seq
@@ -287,6 +324,7 @@ impl FileMeta {
             created: numbers.created,
             filter_bytes: numbers.filter_bytes,
             index_bytes: numbers.index_bytes,
+            expiry: numbers.expiry,
             salt: numbers.salt,
         }
     }
@@ -469,7 +507,16 @@ mod tests {
             filter_bytes: 50_000,
             index_bytes: 40_000,
             salt: u32::MAX,
+            expiry: Expiry::default(),
         };
+        let expires = FileInfo {
+            expiry: Expiry {
+                first: 1_800_000_000_000,
+                last: 1_800_000_060_000,
+            },
+            ..info.clone()
+        };
+        assert_eq!(FileMeta::new(&expires).info(), expires);
         let file = FileMeta::new(&info);
         assert_eq!(file.info(), info);
         assert_eq!(

@@ -30,7 +30,7 @@ pub(crate) use by_number::ByNumber;
 pub(crate) use current::CURRENT;
 pub(crate) use design::StoredDesign;
 pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
-pub(crate) use file_meta::{FileInfo, FileMeta};
+pub(crate) use file_meta::{Expiry, FileInfo, FileMeta};
 pub(crate) use files::{number_in, was_in_use};
 pub(crate) use level::Level;
 pub(crate) use manifest::{FoundManifest, Manifest};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 
-use super::SpaceId;
 use super::slab::{LISTED, Slab, SlotAt, SlotSize};
+use super::{CachedValue, SpaceId};
 use crate::base::digest::KeyDigest;
 use crate::budget::Reservation;
 use crate::cache::stats::KindStats;
@@ -308,18 +308,23 @@ impl HotEntries {
         added
     }
 
-    /// What is in memory of a key is from now on that it has this value, or none.
+    /// What is in memory of a key is from now on that it has this value, or none, or nothing.
     pub(super) fn update(
         &mut self,
         hash: u64,
         (space, key): (SpaceId, &[u8]),
-        value: Option<&[u8]>,
+        value: CachedValue<'_>,
         policy: &PolicyState,
     ) {
         let Some(at) = self.find(hash, space, key) else {
             return;
         };
-        let new = self.view(at).map(|entry| NewEntry {
+        let value = match value {
+            CachedValue::Value(value) => Some(Some(value)),
+            CachedValue::None => Some(None),
+            CachedValue::Unknown => None,
+        };
+        let new = self.view(at).zip(value).map(|(entry, value)| NewEntry {
             hash,
             space,
             key,

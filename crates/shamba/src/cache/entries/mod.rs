@@ -101,6 +101,15 @@ pub(crate) enum CachedEntry {
     Unknown(Candidate),
 }
 
+/// What a key has from now on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CachedValue<'a> {
+    Value(&'a [u8]),
+    None,
+    /// What the cache does not keep.
+    Unknown,
+}
+
 /// A key that was not in the cache, on its way through tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
@@ -299,7 +308,7 @@ impl BlockCache {
         &self,
         space: &EntrySpace,
         newest: SeqNo,
-        each: impl FnOnce(&mut dyn FnMut(&[u8], Option<&[u8]>)),
+        each: impl FnOnce(&mut dyn FnMut(&[u8], CachedValue<'_>)),
     ) {
         space.newest.fetch_max(newest, Ordering::SeqCst);
         space.epoch.fetch_add(2, Ordering::SeqCst);
@@ -433,13 +442,13 @@ mod tests {
         let before = cache.stats().entries().blocks;
         assert!(before > 200 && budget.used_by(Role::Entries) > 0);
         cache.update_entries(&space, 1, |update| {
-            (0..300).for_each(|number| update(&key(number), Some(&[2; 20])));
+            (0..300).for_each(|number| update(&key(number), CachedValue::Value(&[2; 20])));
         });
         assert_eq!(cache.stats().entries().blocks, before);
         let known = (0..300).filter_map(|number| look_up(&cache, &space, &key(number), None));
         assert!(known.flatten().all(|value| *value == [2; 20]));
         cache.update_entries(&space, 2, |update| {
-            (0..300).for_each(|number| update(&key(number), Some(&[3; 200])));
+            (0..300).for_each(|number| update(&key(number), CachedValue::Value(&[3; 200])));
         });
         assert_eq!(
             (
@@ -487,7 +496,9 @@ mod tests {
             panic!("it is there");
         };
         late.cost = 1.0;
-        cache.update_entries(&space, 9, |update| update(b"held", Some(b"new")));
+        cache.update_entries(&space, 9, |update| {
+            update(b"held", CachedValue::Value(b"new"))
+        });
         assert!(!space.shows_all_to(8));
         cache.offer_entry((&space, before), late, b"late", Some(b"old"));
         assert!(matches!(

@@ -24,6 +24,7 @@ use super::keyspaces::KeyspaceInner;
 use super::visibility::Visibility;
 use crate::base::key::{EntryKind, SeqNo};
 use crate::budget::{Role, least_limit_for_files, most_of_files};
+use crate::cache::CachedValue;
 use crate::compaction::job::{NewTable, table_path};
 use crate::error::{Error, Result};
 use crate::fs::FileLock;
@@ -316,8 +317,14 @@ impl Files {
         let newest = memtable.last_seq().unwrap_or(0);
         cache.update_entries(keyspace.entries(), newest, |update| {
             memtable.each_newest(|key, tag, value| {
-                let value = (tag.kind() == Some(EntryKind::Put)).then_some(value);
-                update(key, value);
+                update(
+                    key,
+                    match tag.kind() {
+                        Some(EntryKind::Put) => CachedValue::Value(value),
+                        Some(EntryKind::Delete) => CachedValue::None,
+                        Some(EntryKind::Expiring) | None => CachedValue::Unknown,
+                    },
+                );
             });
         });
     }

@@ -26,6 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::DbShared;
 use super::keyspaces::KeyspaceInner;
+use super::visibility::SnapshotPoint;
+use crate::base::clock::Moment;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, Tag};
 use crate::budget::{Reservation, Role};
@@ -72,6 +74,9 @@ pub struct Cursor {
     keyspace: Arc<KeyspaceInner>,
     options: IterOptions,
     seq: SeqNo,
+    held: SnapshotPoint,
+    /// The moment it reads at: of a snapshot, else when it first comes to what expires.
+    time: Option<Moment>,
     generation: u64,
     merge: MergeIter<IterSource>,
     /// What `merge` takes, and what is kept for it of the version, in bytes.
@@ -79,6 +84,8 @@ pub struct Cursor {
     /// Whether one of them found its memtable gone, whose entries are in a table by now.
     lost: Option<Arc<AtomicBool>>,
     place: Position,
+    /// Going forward, bytes before the value that say when it expires.
+    expiry: usize,
     key: Vec<u8>,
     value: Vec<u8>,
     /// Where a step backward began.
@@ -98,21 +105,22 @@ impl std::fmt::Debug for Cursor {
 }
 
 impl Cursor {
-    pub(crate) fn new(
+    pub(in crate::db) fn new(
         db: &Arc<DbShared>,
         keyspace: &Arc<KeyspaceInner>,
         options: IterOptions,
-        snapshot: Option<SeqNo>,
+        snapshot: Option<SnapshotPoint>,
     ) -> Result<Cursor> {
         let inner = db.inner();
         inner.shared().check_open()?;
-        let seq = match snapshot {
-            Some(seq) => {
-                inner.visibility().acquire_again(seq);
-                seq
+        let held = match snapshot {
+            Some(point) => {
+                inner.visibility().acquire_again(point);
+                point
             }
             None => inner.visibility().acquire(),
         };
+        let seq = held.seq;
         inner.shared().metrics().add(Counter::iterators, 1);
         // Before the state is loaded, which a dropping of the keyspace would empty.
         keyspace.add_iterator();
@@ -126,11 +134,14 @@ impl Cursor {
             keyspace: keyspace.clone(),
             options,
             seq,
+            held,
+            time: snapshot.map(|point| point.time),
             generation,
             merge,
             source_bytes: bytes,
             lost,
             place: Position::Nowhere,
+            expiry: 0,
             key: Vec::new(),
             value: Vec::new(),
             before: Vec::new(),
@@ -155,13 +166,20 @@ impl Cursor {
     }
 
     /// Another one over the same keys at the same moment, not positioned.
-    fn again(&self) -> Result<Cursor> {
-        Cursor::new(
-            &self.db,
-            &self.keyspace,
-            self.options.clone(),
-            Some(self.seq),
-        )
+    fn again(&mut self) -> Result<Cursor> {
+        let point = SnapshotPoint {
+            seq: self.seq,
+            time: self.time(),
+        };
+        let options = self.options.clone();
+        Cursor::new(&self.db, &self.keyspace, options, Some(point))
+    }
+
+    /// The moment it reads at.
+    #[cold]
+    fn time(&mut self) -> Moment {
+        let now = || self.db.inner().shared().now();
+        *self.time.get_or_insert_with(now)
     }
 
     /// Whether the iterator is at an entry.
@@ -188,7 +206,7 @@ impl Cursor {
     pub fn value(&self) -> &[u8] {
         match self.place {
             Position::Nowhere => &[],
-            Position::Forward => self.merge.value(),
+            Position::Forward => self.merge.value().get(self.expiry..).unwrap_or_default(),
             Position::Backward => &self.value,
         }
     }
@@ -420,6 +438,6 @@ impl Drop for Cursor {
         self.count();
         self.keyspace.remove_iterator();
         self.db.counts().remove_iterator();
-        self.db.inner().visibility().release(self.seq);
+        self.db.inner().visibility().release(self.held);
     }
 }

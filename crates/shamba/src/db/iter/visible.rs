@@ -2,6 +2,7 @@
 //! newer, older or deleted. One thread at a time.
 
 use super::{Cursor, Position};
+use crate::base::expiring::{self, EXPIRY_BYTES};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{EntryKind, Tag};
 use crate::error::Result;
@@ -61,7 +62,8 @@ impl Cursor {
                 continue;
             }
             if tag.seq() <= self.seq {
-                if tag.kind() == Some(EntryKind::Put) {
+                if let Some(expiry) = self.before_value(tag) {
+                    self.expiry = expiry;
                     self.place = Position::Forward;
                     return Ok(());
                 }
@@ -72,6 +74,20 @@ impl Cursor {
             self.merge.next()?;
         }
         Ok(())
+    }
+
+    /// How many bytes lie before the value of the merge's entry, if it has one.
+    #[inline]
+    fn before_value(&mut self, tag: Tag) -> Option<usize> {
+        match tag.kind() {
+            Some(EntryKind::Put) => Some(0),
+            Some(EntryKind::Expiring) => {
+                let time = self.time();
+                let live = expiring::at(self.merge.value(), time).is_some();
+                live.then_some(EXPIRY_BYTES)
+            }
+            Some(EntryKind::Delete) | None => None,
+        }
     }
 
     /// From the merge's place back, to the last key with a visible value; leaves the merge before
@@ -96,10 +112,12 @@ impl Cursor {
                 }
                 let tag = self.merge.tag();
                 if tag.seq() <= self.seq {
-                    visible = tag.kind() == Some(EntryKind::Put);
-                    if visible {
+                    let expiry = self.before_value(tag);
+                    visible = expiry.is_some();
+                    if let Some(expiry) = expiry {
+                        let value = self.merge.value().get(expiry..).unwrap_or_default();
                         self.value.clear();
-                        self.value.extend_from_slice(self.merge.value());
+                        self.value.extend_from_slice(value);
                     }
                 }
                 self.merge.prev()?;

@@ -51,13 +51,15 @@ const MOST_HELD: u64 = 24 << 10;
 /// Bytes that the lists take which are made of a task's tables while it runs, for each.
 const TASK_BYTES: u64 = 64;
 
-/// Whether a keyspace has files that hold dead entries which a snapshot still sees, or writes that
-/// are not visible yet: they can go later, of which nobody tells.
+/// Whether a keyspace has files that hold dead entries which a snapshot still sees, or entries that
+/// expire, or writes that are not visible yet: they can go later, of which nobody tells.
 fn may_reclaim_later(keyspace: &KeyspaceInner, version: &Version, oldest_snapshot: SeqNo) -> bool {
     let dead = |file: &FileMeta| {
         file.max_seq() > oldest_snapshot && (file.tombstones() > 0 || file.garbage() > 0)
     };
+    let expires = |file: &FileMeta| file.expiry().last > 0;
     keyspace.flushed_seq() > oldest_snapshot && version.files().any(dead)
+        || version.files().any(expires)
 }
 
 /// What came of a step of compacting a range.
@@ -347,6 +349,7 @@ impl Compactor {
             buffer_bytes: options.write_buffer,
             level0_runs: options.level0_runs,
             oldest_snapshot: self.visibility.oldest(),
+            expired_to: self.visibility.expired_to(self.shared.now()),
             moving: self.picker_move(keyspace),
             ..PickerOptions::default()
         }

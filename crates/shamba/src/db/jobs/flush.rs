@@ -179,7 +179,7 @@ impl Flusher {
         let budget = self.shared.budget();
         // Whatever happens meanwhile: closing flushes too.
         let _permit = budget.admit(AdmittedWork::Flush, bytes, || Ok::<_, Error>(()))?;
-        let boundaries = self.visibility.boundaries();
+        let boundaries = self.visibility.boundaries(self.shared.now());
         let version = keyspace.version();
         let bottom = version.is_empty();
         let parents = Parents::Flush(&version);
@@ -297,7 +297,9 @@ impl Flusher {
         logged.inspect_err(|_| self.files.remove_unlogged(&tree, tables_of(&live)))?;
         // Before anyone sees that they are flushed.
         let bytes = tables_of(&live).map(|table| table.info.size).sum();
+        let expired = live.iter().map(|of| of.tables.expired()).sum();
         self.shared.metrics().add_all(&[
+            (Counter::entries_expired, expired),
             (Counter::flushes, live.len() as u64),
             (Counter::flush_bytes, bytes),
         ]);

@@ -101,7 +101,7 @@ impl Merger {
         on_the_way: impl Fn() -> Result<()>,
     ) -> Result<usize> {
         // Taken before anything is read: whoever registers later sees at least what is visible now.
-        let boundaries = self.visibility.boundaries();
+        let boundaries = self.visibility.boundaries(self.shared.now());
         let entries = task.files().map(|file| file.entries()).sum();
         let bytes_read = task.input_bytes();
         let sizes = task.inputs.iter().map(|input| {
@@ -159,6 +159,7 @@ impl Merger {
             .flat_map(|(_, tables)| tables.iter())
             .chain(tables.iter());
         let written = all.map(|table| table.info.size).sum();
+        let expired = tables.expired() + rests.iter().map(|(_, rest)| rest.expired()).sum::<u64>();
         let files = self.install_merge(keyspace, task, &tables, &rests, heirs.as_ref())?;
         if heirs.is_some() {
             // What is in memory of the inputs makes room for what takes its place.
@@ -168,6 +169,7 @@ impl Merger {
             prepopulate(cache, self.files.tables(), &mut tables, &files);
         }
         self.shared.metrics().add_all(&[
+            (Counter::entries_expired, expired),
             (Counter::compactions, 1),
             (Counter::compaction_bytes_read, bytes_read),
             (Counter::compaction_bytes_written, written),

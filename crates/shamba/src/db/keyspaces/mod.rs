@@ -13,10 +13,12 @@ pub(super) mod workload;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
+use crate::base::clock::{NEVER, later};
 use crate::base::key::SeqNo;
 use crate::budget::{Budget, Reservation};
 use crate::cache::{BlockCache, EntrySpace};
@@ -40,6 +42,8 @@ pub(crate) struct KeyspaceInner {
     name: String,
     /// Replaced as a whole when the keyspace is redesigned.
     options: ArcSwap<KeyspaceOptions>,
+    /// Their time to live, which every write asks for.
+    ttl_millis: AtomicU64,
     /// The design that the tree moves to, until it is reached.
     moving: ArcSwapOption<StoredDesign>,
     state: ReadStateCell,
@@ -84,6 +88,11 @@ const MOST_BETWEEN: u64 = 32 << 10;
 /// What a list that is made of all tables for a while takes for each: a few words.
 const LISTED_BYTES: u64 = 64;
 
+/// The time to live of entries by the options.
+fn millis_of(options: &KeyspaceOptions) -> u64 {
+    options.ttl.map_or(NEVER, |ttl| later(0, ttl))
+}
+
 impl KeyspaceInner {
     /// `memory` is that of [`AllKeyspaces::reserve`], `cache` the one that its tables use.
     pub(super) fn new(
@@ -105,6 +114,7 @@ impl KeyspaceInner {
         KeyspaceInner {
             id,
             name,
+            ttl_millis: AtomicU64::new(millis_of(&options)),
             options: ArcSwap::from_pointee(options),
             moving: ArcSwapOption::empty(),
             state: ReadStateCell::new(ReadState {
@@ -137,6 +147,13 @@ impl KeyspaceInner {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How long entries live that are written without a time to live.
+    #[inline]
+    pub(super) fn ttl(&self) -> Option<Duration> {
+        let millis = self.ttl_millis.load(Ordering::Relaxed);
+        (millis != NEVER).then(|| Duration::from_millis(millis))
     }
 
     /// The options of this moment.
@@ -337,6 +354,8 @@ impl KeyspaceInner {
     pub(super) fn take_options(&self, options: KeyspaceOptions) {
         let policy = options.filter_policy;
         self.limits.set_options(&options);
+        self.ttl_millis
+            .store(millis_of(&options), Ordering::Relaxed);
         self.options.store(Arc::new(options));
         self.limits.set_policy(policy, || self.version());
     }

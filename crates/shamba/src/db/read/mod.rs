@@ -27,7 +27,9 @@ use super::background::Background;
 use super::context::DbContext;
 use super::files::Files;
 use super::keyspaces::{KeyspaceInner, ReadState};
-use super::visibility::Visibility;
+use super::visibility::{SnapshotPoint, Visibility};
+use crate::base::clock::Moment;
+use crate::base::expiring::{self, EXPIRY_BYTES};
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::sample;
 use crate::cache::{Candidate, Epoch};
@@ -41,27 +43,41 @@ pub use value::Value;
 pub(super) enum Found<V = Value> {
     Value(V),
     Tombstone,
+    /// A value with a time to live, none once it is over.
+    Expiring(Option<V>),
 }
 
 impl<V> Found<V> {
-    /// An entry of this kind; `value` is for one that has a value.
+    /// An entry of this kind; `value` is for one that has a value, and `live` says what is left of
+    /// one with a time to live.
     #[inline]
-    fn new(tag: Tag, value: V) -> Self {
+    fn new(tag: Tag, value: V, live: impl FnOnce(V) -> Option<V>) -> Self {
         match tag.kind() {
             Some(EntryKind::Put) => Found::Value(value),
-            _ => Found::Tombstone,
+            Some(EntryKind::Expiring) => Found::Expiring(live(value)),
+            Some(EntryKind::Delete) | None => Found::Tombstone,
         }
     }
 
     fn is_value(&self) -> bool {
-        matches!(self, Found::Value(_))
+        matches!(self, Found::Value(_) | Found::Expiring(Some(_)))
+    }
+
+    /// With another value in its place.
+    #[inline]
+    fn map<W>(self, of: impl FnOnce(V) -> W) -> Found<W> {
+        match self {
+            Found::Value(value) => Found::Value(of(value)),
+            Found::Tombstone => Found::Tombstone,
+            Found::Expiring(value) => Found::Expiring(value.map(of)),
+        }
     }
 
     /// The value, unless the key is deleted.
     pub(super) fn into_value(self) -> Option<V> {
         match self {
-            Found::Value(value) => Some(value),
-            Found::Tombstone => None,
+            Found::Value(value) | Found::Expiring(Some(value)) => Some(value),
+            Found::Tombstone | Found::Expiring(None) => None,
         }
     }
 }
@@ -70,10 +86,7 @@ impl Found<&[u8]> {
     /// With a copy of the value.
     #[inline]
     pub(super) fn copied(self) -> Found {
-        match self {
-            Found::Value(value) => Found::Value(Value::owned(value)),
-            Found::Tombstone => Found::Tombstone,
-        }
+        self.map(Value::owned)
     }
 }
 
@@ -92,6 +105,8 @@ pub(super) struct PointReader<'a> {
     keyspace: &'a KeyspaceInner,
     pub(super) state: &'a ReadState,
     seq: SeqNo,
+    /// The moment at which it reads, of a snapshot.
+    time: Option<Moment>,
     /// When it began to read, where the cache may be asked for entries.
     epoch: Option<Epoch>,
     /// Whether blocks that tables pin may be used instead of the cache's.
@@ -125,7 +140,7 @@ impl ReadPath {
         &self,
         keyspace: &KeyspaceInner,
         key: &[u8],
-        snapshot: Option<SeqNo>,
+        snapshot: Option<SnapshotPoint>,
     ) -> Result<Option<Value>> {
         self.read(keyspace, snapshot, 1, |reader| {
             let found = match reader.find_in_memtables(key) {
@@ -142,7 +157,7 @@ impl ReadPath {
         &self,
         keyspace: &KeyspaceInner,
         key: &[u8],
-        snapshot: Option<SeqNo>,
+        snapshot: Option<SnapshotPoint>,
     ) -> Result<bool> {
         self.read(keyspace, snapshot, 1, |reader| {
             let found = match reader.find_in_memtables(key) {
@@ -163,14 +178,14 @@ impl ReadPath {
     pub(super) fn read<T>(
         &self,
         keyspace: &KeyspaceInner,
-        snapshot: Option<SeqNo>,
+        snapshot: Option<SnapshotPoint>,
         lookups: u64,
         find: impl FnOnce(&mut PointReader<'_>) -> (u64, Result<T>),
     ) -> Result<T> {
         self.shared.check_open()?;
         let epoch = entries::epoch_of(&self.shared, keyspace);
         let (state, seq) = match snapshot {
-            Some(seq) => (keyspace.state(), seq),
+            Some(snapshot) => (keyspace.state(), snapshot.seq),
             None => keyspace.read_point(|| self.visibility.newest()),
         };
         // Once the state is loaded: that of a keyspace being dropped is emptied after it says so.
@@ -180,6 +195,7 @@ impl ReadPath {
             keyspace,
             state: &state,
             seq,
+            time: snapshot.map(|snapshot| snapshot.time),
             epoch: epoch.filter(|_| keyspace.entries().shows_all_to(seq)),
             use_pinned: self.tables.may_pin(),
             totals: LookupTotals::default(),
@@ -249,7 +265,15 @@ impl<'a> PointReader<'a> {
     pub(super) fn find_in_memtables(&self, key: &[u8]) -> Option<Found<&'a [u8]>> {
         let mut memtables = self.state.memtables();
         let (tag, value) = memtables.find_map(|memtable| memtable.get(key, self.seq))?;
-        Some(Found::new(tag, value))
+        Some(Found::new(tag, value, |stored| {
+            expiring::at(stored, self.time())
+        }))
+    }
+
+    /// The moment at which is read.
+    #[cold]
+    fn time(&self) -> Moment {
+        self.time.unwrap_or_else(|| self.path.shared.now())
     }
 
     /// Looks again whether memory is plenty: many lookups take a while.
@@ -349,7 +373,11 @@ impl<'a> PointReader<'a> {
             Ok(TableGet::Found { tag, value }) => {
                 self.count(visit, get, Some(true));
                 get.count_visit(true, visit.weight);
-                Ok(Some(Found::new(tag, Value::in_table(value))))
+                let found = Found::new(tag, value, |stored| {
+                    let live = expiring::at(&stored, self.time()).is_some();
+                    live.then(|| stored.skip(EXPIRY_BYTES))
+                });
+                Ok(Some(found.map(Value::in_table)))
             }
             Err(error) => {
                 self.count(visit, get, None);

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use super::entries::FromCache;
 use super::{Found, PointReader, ReadPath, TableVisit, Value};
-use crate::base::key::SeqNo;
 use crate::base::sample;
 use crate::budget::{AdmittedWork, Role, keys_looked_up_together, pinned_by_values};
 use crate::cache::Candidate;
 use crate::db::keyspaces::KeyspaceInner;
+use crate::db::visibility::SnapshotPoint;
 use crate::error::{Error, Result};
 use crate::table::{Lookup, PendingGet, Poll};
 use crate::version::Run;
@@ -99,7 +99,7 @@ impl ReadPath {
         &self,
         keyspace: &KeyspaceInner,
         keys: &[K],
-        snapshot: Option<SeqNo>,
+        snapshot: Option<SnapshotPoint>,
     ) -> Result<Vec<Option<Value>>> {
         let (budget, limit) = (self.shared.budget(), self.shared.working_limit());
         let mut values = BatchValues::of(keys.len(), pinned_by_values(limit));

@@ -190,10 +190,13 @@ impl<'a> Reloader<'a> {
 
     fn offer(&mut self, candidate: Candidate, lookup: &Lookup<'_>, found: Option<TableGet>) {
         let value = match &found {
-            Some(TableGet::Found { tag, value }) if tag.kind() == Some(EntryKind::Put) => {
-                Some(value)
-            }
-            _ => None,
+            Some(TableGet::Found { tag, value }) => match tag.kind() {
+                Some(EntryKind::Put) => Some(value),
+                Some(EntryKind::Delete) => None,
+                // What is true for a while only is not kept.
+                Some(EntryKind::Expiring) | None => return,
+            },
+            Some(TableGet::Absent) | None => None,
         };
         let cache = self.path.shared.options().memory.cache();
         let of = (self.keyspace.entries(), self.epoch);

@@ -43,7 +43,7 @@ impl Transaction {
             inner.writes().write(own.into_batch(), options)
         } else {
             let watching = inner.writes().watch(depends.keys);
-            look_for_changes(inner, watching.keys(), snapshot.seq()).and_then(|()| {
+            look_for_changes(inner, watching.keys(), snapshot.point().seq).and_then(|()| {
                 let batch = own.into_batch();
                 inner.writes().write_watched(batch, options, &watching)
             })

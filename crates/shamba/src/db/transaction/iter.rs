@@ -89,8 +89,13 @@ impl<'a> TransactionIter<'a> {
         range: IterOptions,
     ) -> Self {
         let sources = keyspace.and_then(|keyspace| {
-            let seq = Some(transaction.snapshot.seq());
-            let cursor = Cursor::new(transaction.snapshot.shared(), &keyspace, range.clone(), seq)?;
+            let point = Some(transaction.snapshot.point());
+            let cursor = Cursor::new(
+                transaction.snapshot.shared(),
+                &keyspace,
+                range.clone(),
+                point,
+            )?;
             Ok(Sources {
                 snapshot: BothEnds::new(Iter::new(Ok(cursor))),
                 own: BothEnds::new(transaction.own.range(keyspace.id(), &range)),

@@ -299,8 +299,8 @@ impl Transaction {
         match self.own_or_depend(keyspace, key, for_update)? {
             Some(own) => Ok(own.map(Value::owned)),
             None => {
-                let seq = Some(self.snapshot.seq());
-                self.inner().reads().get(keyspace, key, seq)
+                let point = Some(self.snapshot.point());
+                self.inner().reads().get(keyspace, key, point)
             }
         }
     }
@@ -309,8 +309,8 @@ impl Transaction {
         match self.own_or_depend(keyspace, key, false)? {
             Some(own) => Ok(own.is_some()),
             None => {
-                let seq = Some(self.snapshot.seq());
-                self.inner().reads().contains_key(keyspace, key, seq)
+                let point = Some(self.snapshot.point());
+                self.inner().reads().contains_key(keyspace, key, point)
             }
         }
     }
@@ -331,8 +331,8 @@ impl Transaction {
                 }
             }
         }
-        let seq = Some(self.snapshot.seq());
-        let found = self.inner().reads().multi_get(keyspace, &others, seq)?;
+        let point = Some(self.snapshot.point());
+        let found = self.inner().reads().multi_get(keyspace, &others, point)?;
         for (place, value) in places.into_iter().zip(found) {
             *place = value;
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, btree_map};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
+use crate::base::expiring::EXPIRY_BYTES;
 use crate::base::key::EntryKind;
 use crate::db::batch::{BatchEnd, BatchOps, WriteBatch};
 use crate::db::iter::IterOptions;
@@ -138,7 +139,11 @@ impl OwnWrites {
         let mut ops = BatchOps(batch.rep());
         while let Some(Some(op)) = ops.next() {
             let end = batch.size() - ops.0.len();
-            let place = (op.kind == EntryKind::Put).then(|| end - op.value.len()..end);
+            let place = match op.kind {
+                EntryKind::Put => Some(end - op.value.len()..end),
+                EntryKind::Expiring => Some(end - op.value.len() + EXPIRY_BYTES..end),
+                EntryKind::Delete => None,
+            };
             self.note(op.keyspace, op.key, place);
         }
         self.batch = batch;

@@ -8,6 +8,7 @@
 //! locks to its end, since making room closes the log. Thread-safe.
 
 mod group;
+mod limits;
 mod queue;
 #[cfg(test)]
 mod queue_tests;
@@ -16,6 +17,7 @@ mod sync;
 mod watch;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -25,11 +27,10 @@ use super::buffers::{Entries, Memtables, WalFiles, Writer};
 use super::context::DbContext;
 use super::keyspaces::KeyspaceInner;
 use super::visibility::Visibility;
-use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN, SeqNo, Tag};
+use crate::base::clock;
+use crate::base::key::{SeqNo, Tag};
 use crate::budget::{
-    AdmittedWork, LARGE, LONG_KEY, Permit, Reservation, Role, least_limit_for_batch,
-    least_limit_for_key, least_limit_for_value, map_large_allocations, map_long_keys,
-    most_of_batch, most_of_key, most_of_value,
+    AdmittedWork, LARGE, LONG_KEY, Permit, Reservation, Role, map_large_allocations, map_long_keys,
 };
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -40,19 +41,11 @@ use stall::Stalls;
 pub(in crate::db) use watch::{KeySet, Watching};
 use watch::{WatchedKeys, Watches};
 
-/// The largest batch, in bytes: that of a log record.
-const MAX_BATCH: usize = 256 << 20;
-
 /// A copy of an entry of so many bytes is what a thread may take of its own.
 const SMALL_COPY: u64 = 64 << 10;
 
 /// How often one who wants the second stage looks before it sleeps.
 const LOOKS: u32 = 100;
-
-/// The least budget under which so many bytes are accepted, where at most `most` ever are.
-fn needed(len: usize, most: usize, least_limit: fn(u64) -> u64) -> Option<u64> {
-    (len <= most).then(|| least_limit(len as u64))
-}
 
 /// A group that is in the log.
 struct LoggedGroup {
@@ -87,6 +80,7 @@ pub(super) struct WritePath {
     stalls: Stalls,
     queue: WriteQueue,
     watches: Watches,
+    default_keyspace: Arc<KeyspaceInner>,
 }
 
 impl WritePath {
@@ -94,6 +88,7 @@ impl WritePath {
         (shared, visibility): (&Arc<DbContext>, &Arc<Visibility>),
         (wal, memtables): (&Arc<WalFiles>, &Arc<Memtables>),
         background: &Arc<Background>,
+        default_keyspace: &Arc<KeyspaceInner>,
     ) -> Self {
         WritePath {
             shared: shared.clone(),
@@ -104,33 +99,13 @@ impl WritePath {
             stalls: Stalls::new(shared, memtables, background),
             queue: group::queue(),
             watches: Watches::default(),
+            default_keyspace: default_keyspace.clone(),
         }
-    }
-
-    /// The longest key accepted under the present budget.
-    fn max_key(&self) -> usize {
-        usize::try_from(most_of_key(self.shared.limit()))
-            .unwrap_or(usize::MAX)
-            .min(MAX_KEY_LEN)
-    }
-
-    /// The longest value accepted under the present budget.
-    pub(in crate::db) fn max_value(&self) -> usize {
-        usize::try_from(most_of_value(self.shared.limit()))
-            .unwrap_or(usize::MAX)
-            .min(MAX_VALUE_LEN)
-    }
-
-    /// The most memory that a batch may take under the present budget.
-    pub(in crate::db) fn max_batch(&self) -> usize {
-        usize::try_from(most_of_batch(self.shared.limit()))
-            .unwrap_or(usize::MAX)
-            .min(MAX_BATCH)
     }
 
     pub(in crate::db) fn write_one(
         &self,
-        keyspace: u32,
+        keyspace: &KeyspaceInner,
         key: &[u8],
         value: Option<&[u8]>,
         options: WriteOptions,
@@ -144,8 +119,14 @@ impl WritePath {
             bytes => Some(self.hold_copy(bytes)?),
         };
         let mut batch = WriteBatch::new();
-        batch.push(keyspace, key, value);
-        self.write(batch, options)
+        match (value, options.ttl.or_else(|| keyspace.ttl())) {
+            (Some(value), Some(ttl)) => {
+                let until = clock::later(self.shared.now(), ttl);
+                batch.push_until(keyspace.id(), key, value, until);
+            }
+            _ => batch.push(keyspace.id(), key, value),
+        }
+        self.write_job(batch, options, None)
     }
 
     /// The right to copy a large entry, which is waited for, and its charge if something gives way
@@ -157,56 +138,25 @@ impl WritePath {
         Ok((budget.try_reserve(Role::Wal, bytes), permit))
     }
 
-    /// An error for a key or a value of so many bytes, if it is too large.
-    #[inline]
-    pub(in crate::db) fn check_sizes(&self, key: usize, value: usize) -> Result<()> {
-        let (max_key, max_value) = (self.max_key(), self.max_value());
-        if key <= max_key && value <= max_value {
-            return Ok(());
-        }
-        self.refuse_sizes((key, max_key), (value, max_value))
-    }
-
-    /// An error for a batch that takes so many bytes of memory, if it is too large.
-    pub(in crate::db) fn check_batch(&self, len: usize) -> Result<()> {
-        let max = self.max_batch();
-        if len <= max {
-            return Ok(());
-        }
-        self.shared.check_writable()?;
-        Err(Error::BatchTooLarge {
-            len,
-            max,
-            needed: needed(len, MAX_BATCH, least_limit_for_batch),
-        })
-    }
-
-    /// The same as [`Self::check_sizes`], where one is longer than its most.
-    #[cold]
-    fn refuse_sizes(
-        &self,
-        (key, max_key): (usize, usize),
-        (value, max_value): (usize, usize),
-    ) -> Result<()> {
-        // Smaller ones would not be written either.
-        self.shared.check_writable()?;
-        Err(if key > max_key {
-            Error::KeyTooLarge {
-                len: key,
-                max: max_key,
-                needed: needed(key, MAX_KEY_LEN, least_limit_for_key),
-            }
-        } else {
-            Error::ValueTooLarge {
-                len: value,
-                max: max_value,
-                needed: needed(value, MAX_VALUE_LEN, least_limit_for_value),
-            }
-        })
-    }
-
     pub(in crate::db) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        let batch = self.with_ttl(batch, options.ttl);
         self.write_job(batch, options, None)
+    }
+
+    /// A batch with a time to live for what it puts without one, if the write has one or keyspaces
+    /// have.
+    fn with_ttl(&self, batch: WriteBatch, ttl: Option<Duration>) -> WriteBatch {
+        let default = &self.default_keyspace;
+        let keyspaces = || batch.keyspaces().iter().chain([default]);
+        if ttl.is_none() && keyspaces().all(|keyspace| keyspace.ttl().is_none()) {
+            return batch;
+        }
+        let now = self.shared.now();
+        let until = |number: u32| {
+            let of_keyspace = || keyspaces().find(|keyspace| keyspace.id() == number)?.ttl();
+            Some(clock::later(now, ttl.or_else(of_keyspace)?))
+        };
+        batch.expiring(until)
     }
 
     /// Writes a batch, unless one of the keys watched was written since the watch began.
@@ -216,6 +166,7 @@ impl WritePath {
         options: WriteOptions,
         watching: &Watching<'_>,
     ) -> Result<()> {
+        let batch = self.with_ttl(batch, options.ttl);
         self.write_job(batch, options, Some(watching.watch().clone()))
     }
 

@@ -3,16 +3,15 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::{BlockEntry, DataBlock, Landing, MALFORMED};
+use super::{BAD_KIND, BlockEntry, DataBlock, Landing, MALFORMED};
 use crate::base::key::{self, Tag};
 use crate::table::format::Damage;
 
 fn check_kind(entry: &BlockEntry) -> Result<(), Damage> {
-    match entry.tag.kind() {
-        Some(_) => Ok(()),
-        None => Err(Damage(
-            "an entry is of a kind this build does not know; a newer build may",
-        )),
+    if entry.tag.allows(entry.value.len()) {
+        Ok(())
+    } else {
+        Err(BAD_KIND)
     }
 }
 
@@ -172,7 +171,7 @@ impl Cursor {
             return false;
         }
         match block.entry(at) {
-            Ok(entry) if entry.shared <= self.key.len() && entry.tag.kind().is_some() => {
+            Ok(entry) if entry.shared <= self.key.len() && entry.tag.allows(entry.value.len()) => {
                 self.key.truncate(entry.shared);
                 self.come_to(&block, at, entry);
                 true

@@ -121,6 +121,21 @@ pub(crate) enum TableValue {
     Owned(Box<[u8]>),
 }
 
+impl TableValue {
+    /// Without the first bytes.
+    pub(crate) fn skip(self, bytes: usize) -> TableValue {
+        match self {
+            TableValue::Shared { block, range } => TableValue::Shared {
+                range: (range.start + bytes).min(range.end)..range.end,
+                block,
+            },
+            TableValue::Owned(all) => {
+                TableValue::Owned(all.get(bytes..).unwrap_or_default().into())
+            }
+        }
+    }
+}
+
 impl Deref for TableValue {
     type Target = [u8];
 

@@ -5,10 +5,11 @@ use std::ops::Range;
 use super::block_read::BlockRead;
 use super::lookup::{TableGet, TableValue};
 use super::{Get, Poll};
-use crate::base::key::Tag;
+use crate::base::expiring::EXPIRY_BYTES;
+use crate::base::key::{EntryKind, Tag};
 use crate::error::Result;
 use crate::fs::BlockKind;
-use crate::table::block::{DataBlock, Search};
+use crate::table::block::{BAD_KIND, DataBlock, Search};
 use crate::table::format::Damage;
 use crate::table::index::IndexBlock;
 use crate::table::table_blocks::BlockRef;
@@ -30,9 +31,6 @@ enum BlockAnswer {
     Absent,
     Next,
 }
-
-const UNKNOWN_KIND: Damage =
-    Damage("an entry is of a kind this build does not know; a newer build may");
 
 impl Get<'_> {
     /// Searches the index and the data, as far as they are in memory.
@@ -139,11 +137,16 @@ impl Get<'_> {
             .and_then(|view| view.search(lookup.key(), lookup.tag()))
             .map_err(|d| table.blocks.damage(start, d))?;
         match found {
-            Search::Found { tag, .. } if tag.kind().is_none() => {
-                Err(table.blocks.damage(start, UNKNOWN_KIND))
+            Search::Found { tag, value } if !tag.allows(value.len()) => {
+                Err(table.blocks.damage(start, BAD_KIND))
             }
             Search::Found { tag, value } if lookup.leaves_out(value.len()) => {
-                Ok(BlockAnswer::Found { tag, value: 0..0 })
+                // Whether there is a value is asked all the same.
+                let value = match tag.kind() {
+                    Some(EntryKind::Expiring) => value.start..value.start + EXPIRY_BYTES,
+                    _ => 0..0,
+                };
+                Ok(BlockAnswer::Found { tag, value })
             }
             Search::Found { tag, value } => Ok(BlockAnswer::Found { tag, value }),
             Search::Continues if !place.last => {
