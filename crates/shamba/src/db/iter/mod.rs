@@ -206,6 +206,7 @@ impl Cursor {
     pub fn value(&self) -> &[u8] {
         match self.place {
             Position::Nowhere => &[],
+            Position::Forward if self.expiry == 0 => self.merge.value(),
             Position::Forward => self.merge.value().get(self.expiry..).unwrap_or_default(),
             Position::Backward => &self.value,
         }

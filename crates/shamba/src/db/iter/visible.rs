@@ -62,7 +62,13 @@ impl Cursor {
                 continue;
             }
             if tag.seq() <= self.seq {
-                if let Some(expiry) = self.before_value(tag) {
+                let is_value = tag.kind() == Some(EntryKind::Put);
+                let expiry = if is_value {
+                    Some(0)
+                } else {
+                    self.before_value(tag)
+                };
+                if let Some(expiry) = expiry {
                     self.expiry = expiry;
                     self.place = Position::Forward;
                     return Ok(());
@@ -77,7 +83,7 @@ impl Cursor {
     }
 
     /// How many bytes lie before the value of the merge's entry, if it has one.
-    #[inline]
+    #[inline(never)]
     fn before_value(&mut self, tag: Tag) -> Option<usize> {
         match tag.kind() {
             Some(EntryKind::Put) => Some(0),

@@ -74,8 +74,6 @@ impl PointReader<'_> {
         let value = match found {
             Some(Found::Value(value)) => Some(&**value),
             Some(Found::Tombstone) | None => None,
-            // What is true for a while only is not kept.
-            Some(Found::Expiring(_)) => return,
         };
         let Some((candidate, epoch)) = candidate.zip(self.epoch) else {
             return;

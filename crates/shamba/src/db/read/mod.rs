@@ -30,12 +30,12 @@ use super::keyspaces::{KeyspaceInner, ReadState};
 use super::visibility::{SnapshotPoint, Visibility};
 use crate::base::clock::Moment;
 use crate::base::expiring::{self, EXPIRY_BYTES};
-use crate::base::key::{EntryKind, SeqNo, Tag};
+use crate::base::key::{EntryKind, SeqNo};
 use crate::base::sample;
 use crate::cache::{Candidate, Epoch};
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
-use crate::table::{Get, GetState, Lookup, LookupTotals, Opened, TableCache, TableGet};
+use crate::table::{Get, GetState, Lookup, LookupTotals, Opened, TableCache, TableGet, TableValue};
 use crate::version::FileMeta;
 pub use value::Value;
 
@@ -43,41 +43,18 @@ pub use value::Value;
 pub(super) enum Found<V = Value> {
     Value(V),
     Tombstone,
-    /// A value with a time to live, none once it is over.
-    Expiring(Option<V>),
 }
 
 impl<V> Found<V> {
-    /// An entry of this kind; `value` is for one that has a value, and `live` says what is left of
-    /// one with a time to live.
-    #[inline]
-    fn new(tag: Tag, value: V, live: impl FnOnce(V) -> Option<V>) -> Self {
-        match tag.kind() {
-            Some(EntryKind::Put) => Found::Value(value),
-            Some(EntryKind::Expiring) => Found::Expiring(live(value)),
-            Some(EntryKind::Delete) | None => Found::Tombstone,
-        }
-    }
-
     fn is_value(&self) -> bool {
-        matches!(self, Found::Value(_) | Found::Expiring(Some(_)))
-    }
-
-    /// With another value in its place.
-    #[inline]
-    fn map<W>(self, of: impl FnOnce(V) -> W) -> Found<W> {
-        match self {
-            Found::Value(value) => Found::Value(of(value)),
-            Found::Tombstone => Found::Tombstone,
-            Found::Expiring(value) => Found::Expiring(value.map(of)),
-        }
+        matches!(self, Found::Value(_))
     }
 
     /// The value, unless the key is deleted.
     pub(super) fn into_value(self) -> Option<V> {
         match self {
-            Found::Value(value) | Found::Expiring(Some(value)) => Some(value),
-            Found::Tombstone | Found::Expiring(None) => None,
+            Found::Value(value) => Some(value),
+            Found::Tombstone => None,
         }
     }
 }
@@ -86,7 +63,10 @@ impl Found<&[u8]> {
     /// With a copy of the value.
     #[inline]
     pub(super) fn copied(self) -> Found {
-        self.map(Value::owned)
+        match self {
+            Found::Value(value) => Found::Value(Value::owned(value)),
+            Found::Tombstone => Found::Tombstone,
+        }
     }
 }
 
@@ -265,9 +245,14 @@ impl<'a> PointReader<'a> {
     pub(super) fn find_in_memtables(&self, key: &[u8]) -> Option<Found<&'a [u8]>> {
         let mut memtables = self.state.memtables();
         let (tag, value) = memtables.find_map(|memtable| memtable.get(key, self.seq))?;
-        Some(Found::new(tag, value, |stored| {
-            expiring::at(stored, self.time())
-        }))
+        Some(match tag.kind() {
+            Some(EntryKind::Put) => Found::Value(value),
+            Some(EntryKind::Expiring) => match expiring::at(value, self.time()) {
+                Some(value) => Found::Value(value),
+                None => Found::Tombstone,
+            },
+            Some(EntryKind::Delete) | None => Found::Tombstone,
+        })
     }
 
     /// The moment at which is read.
@@ -373,16 +358,29 @@ impl<'a> PointReader<'a> {
             Ok(TableGet::Found { tag, value }) => {
                 self.count(visit, get, Some(true));
                 get.count_visit(true, visit.weight);
-                let found = Found::new(tag, value, |stored| {
-                    let live = expiring::at(&stored, self.time()).is_some();
-                    live.then(|| stored.skip(EXPIRY_BYTES))
-                });
-                Ok(Some(found.map(Value::in_table)))
+                Ok(Some(match tag.kind() {
+                    Some(EntryKind::Put) => Found::Value(Value::in_table(value)),
+                    Some(EntryKind::Expiring) => {
+                        // What is true for a while only is not kept.
+                        *candidate = None;
+                        self.unless_expired(value)
+                    }
+                    Some(EntryKind::Delete) | None => Found::Tombstone,
+                }))
             }
             Err(error) => {
                 self.count(visit, get, None);
                 Err(error)
             }
+        }
+    }
+
+    /// What an entry with a time to live is at the moment.
+    #[cold]
+    fn unless_expired(&self, stored: TableValue) -> Found {
+        match expiring::at(&stored, self.time()) {
+            Some(_) => Found::Value(Value::in_table(stored.skip(EXPIRY_BYTES))),
+            None => Found::Tombstone,
         }
     }
 
