@@ -267,6 +267,53 @@ fn savepoints_are_a_stack() {
     assert!(users.is_empty().unwrap());
 }
 
+#[test]
+fn a_commit_asks_nothing_for_what_was_taken_back() {
+    let memory = MemoryBudget::bytes(64 << 20);
+    let options = Options::new().fs(Arc::new(MemFs::new()));
+    let options = options.memory(memory.clone()).background_threads(0);
+    let db = options.open("/db").unwrap();
+    for isolation in [Isolation::Serializable, SNAPSHOT] {
+        let users = db.open_keyspace("users", KeyspaceOptions::default());
+        let users = users.unwrap();
+        let mut tx = db.transaction_with(TransactionOptions::new().isolation(isolation));
+        tx.put("a", "1").unwrap();
+        tx.set_savepoint();
+        tx.put_in(&users, "u", "1").unwrap();
+        tx.rollback_to_savepoint().unwrap();
+        db.drop_keyspace("users").unwrap();
+        tx.commit().unwrap();
+    }
+    let mut tx = db.transaction();
+    tx.put("a", "2").unwrap();
+    tx.set_savepoint();
+    tx.put("b", vec![7; 1 << 20]).unwrap();
+    tx.rollback_to_savepoint().unwrap();
+    memory.set_limit(2 << 20).unwrap();
+    assert!(db.put("b", vec![7; 1 << 20]).is_err());
+    tx.commit().unwrap();
+    assert_eq!(text(db.get("a").unwrap()), "2");
+}
+
+/// Savepoints at one place take as much memory as one.
+#[test]
+fn savepoints_at_one_place_are_as_many_as_were_set() {
+    let db = open();
+    let mut tx = db.transaction();
+    tx.put("a", "1").unwrap();
+    let many = 1 << 20;
+    (0..many).for_each(|_| tx.set_savepoint());
+    tx.put("a", "2").unwrap();
+    tx.pop_savepoint().unwrap();
+    (2..many).for_each(|_| tx.rollback_to_savepoint().unwrap());
+    assert_eq!(text(tx.get("a").unwrap()), "1");
+    tx.put("a", "3").unwrap();
+    tx.rollback_to_savepoint().unwrap();
+    assert_eq!(text(tx.get("a").unwrap()), "1");
+    let none = tx.rollback_to_savepoint();
+    assert!(matches!(none, Err(Error::NoSavepoint)), "{none:?}");
+}
+
 fn covers(range: &IterOptions, key: &[u8]) -> bool {
     let above = match &range.lower {
         Bound::Included(lower) => **lower <= *key,
