@@ -581,6 +581,42 @@ fn a_transaction_past_its_share_of_the_budget_is_refused_and_loses_nothing() {
     assert_eq!(memory.usage().budget.overdraft, 0);
 }
 
+/// Whoever was not refused a write is not refused the commit.
+#[test]
+fn a_commit_needs_no_memory_that_was_not_charged() {
+    for isolation in [Isolation::Serializable, SNAPSHOT] {
+        let memory = MemoryBudget::bytes(2 << 20);
+        let options = Options::new().fs(Arc::new(MemFs::new()));
+        let options = options.memory(memory.clone()).background_threads(0);
+        let db = options.open("/db").unwrap();
+        let users = db.open_keyspace("users", KeyspaceOptions::default());
+        let users = users.unwrap();
+        users.put("u", "1").unwrap();
+        let options = TransactionOptions::new().isolation(isolation);
+        let mut tx = db.transaction_with(options);
+        assert_eq!(tx.range_in(&users, "a".."v").count(), 1);
+        let mut written = 0u64;
+        let refused = loop {
+            if let Err(error) = tx.get_for_update([b'g', written as u8]) {
+                break error;
+            }
+            match tx.put(written.to_be_bytes(), "") {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        let too_large = matches!(refused, Error::TransactionTooLarge { .. });
+        assert!(too_large && written > 1000, "{refused:?} after {written}");
+        // There is a table to be looked at.
+        users.put("z", "1").unwrap();
+        users.put("A", "1").unwrap();
+        db.flush().unwrap();
+        tx.commit().unwrap();
+        assert_eq!(db.len().unwrap(), written);
+        assert_eq!(memory.usage().budget.overdraft, 0);
+    }
+}
+
 #[test]
 fn sizes_are_refused_when_they_are_put() {
     let db = open();

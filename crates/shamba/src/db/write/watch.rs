@@ -19,15 +19,29 @@ use crate::db::iter::IterOptions;
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
 
-/// What a key takes in a set beside its bytes: its place in a node that is two thirds full, and its
-/// allocation's own.
-const KEY_BYTES: usize = 40;
+/// What a key takes in a set beside its bytes: its place in a node that is half full, as where keys
+/// come in order, and the least that is allocated.
+const KEY_BYTES: usize = 73;
+
+/// What a range takes beside the bytes of its bounds: two places, for the list grows to twice its
+/// length, and what two allocations take of their own.
+const RANGE_BYTES: usize = 2 * size_of::<IterOptions>() + 64;
+
+/// What a keyspace takes beside its keys and ranges: its place in the map, a node for the first
+/// key, and places for the first ranges.
+const KEYSPACE_BYTES: usize = 416;
+
+/// What may be held by a look for changes in ranges, which reads one table at a time: an iterator
+/// at an entry of the usual size. It is charged with the first range.
+const LOOK_BYTES: usize = 4 << 10;
 
 /// Keys and ranges of keys, of any keyspaces.
 #[derive(Debug, Default)]
 pub(in crate::db) struct KeySet {
     keyspaces: BTreeMap<u32, KeysOf>,
+    /// Of keys and ranges.
     bytes: usize,
+    has_ranges: bool,
 }
 
 /// Keys and ranges of keys of a keyspace.
@@ -44,9 +58,15 @@ impl KeySet {
         KEY_BYTES + key.len()
     }
 
-    /// The most bytes that a range takes in a set.
-    pub(in crate::db) fn bytes_of_range(range: &IterOptions) -> usize {
-        size_of::<IterOptions>() + range.bound_bytes()
+    /// The most bytes that a range takes in the set.
+    pub(in crate::db) fn bytes_of_range(&self, range: &IterOptions) -> usize {
+        let look = if self.has_ranges { 0 } else { LOOK_BYTES };
+        look + RANGE_BYTES + range.bound_bytes()
+    }
+
+    /// What was charged for looks for changes.
+    pub(in crate::db) fn look_bytes(&self) -> usize {
+        if self.has_ranges { LOOK_BYTES } else { 0 }
     }
 
     fn of(&mut self, keyspace: &Arc<KeyspaceInner>) -> &mut KeysOf {
@@ -75,12 +95,13 @@ impl KeySet {
         at: Option<usize>,
         range: IterOptions,
     ) -> usize {
-        let more = KeySet::bytes_of_range(&range);
+        let more = self.bytes_of_range(&range);
+        self.has_ranges = true;
         let ranges = &mut self.of(keyspace).ranges;
         let known = at.and_then(|at| Some((at, ranges.get_mut(at)?)));
         let (at, less) = match known {
             Some((at, old)) => {
-                let less = KeySet::bytes_of_range(old);
+                let less = RANGE_BYTES + old.bound_bytes();
                 *old = range;
                 (at, less)
             }
@@ -93,9 +114,9 @@ impl KeySet {
         at
     }
 
-    /// What it takes, in bytes.
+    /// What it takes, in bytes, with a keyspace more.
     pub(in crate::db) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + (self.keyspaces.len() + 1) * KEYSPACE_BYTES
     }
 
     /// Whether there is nothing in it.
