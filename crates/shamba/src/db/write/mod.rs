@@ -8,6 +8,7 @@
 //! locks to its end, since making room closes the log. Thread-safe.
 
 mod group;
+mod key_set;
 mod queue;
 #[cfg(test)]
 mod queue_tests;
@@ -36,9 +37,9 @@ use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::{Durability, WriteOptions};
 use group::{WriteJob, WriteQueue};
+pub(in crate::db) use key_set::KeySet;
 use stall::Stalls;
-pub(in crate::db) use watch::{KeySet, Watching};
-use watch::{WatchedKeys, Watches};
+use watch::{WatchedKeys, Watches, Watching};
 
 /// The largest batch, in bytes: that of a log record.
 const MAX_BATCH: usize = 256 << 20;
