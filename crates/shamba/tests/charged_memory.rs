@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use shamba::{Db, KeyspaceOptions, MemoryBudget, Options};
+use shamba::{Db, KeyspaceOptions, MemoryBudget, Options, Transaction};
 
 /// Bytes that the allocator has given and not got back.
 static LIVE: AtomicU64 = AtomicU64::new(0);
@@ -226,4 +226,60 @@ fn what_iterators_keep_of_versions_is_charged() {
     let case = format!("{all} bytes, {charged} charged, {slack} without iterators");
     assert!(all > HELD * 4_000, "{case}: nothing is kept");
     assert!(all <= charged + slack + (16 << 10), "{case}");
+}
+
+/// What a transaction holds is charged: keys in whatever order they come, ranges, and few keys of
+/// each of many keyspaces.
+#[test]
+fn what_transactions_hold_is_charged() {
+    let _alone = ALONE.lock().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let db = Options::new()
+        .memory(MemoryBudget::bytes(1 << 30))
+        .background_threads(0)
+        .open(temporary.path().join("db"))
+        .unwrap();
+    let keyspaces: Vec<_> = (0..2000)
+        .map(|number| {
+            let name = format!("keyspace-{number}");
+            db.create_keyspace(&name, KeyspaceOptions::new()).unwrap()
+        })
+        .collect();
+    let scattered = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    type Work<'a> = &'a dyn Fn(&mut Transaction, u64);
+    let cases: [(&str, u64, Work); 8] = [
+        ("reads in order", 100_000, &|tx, i| {
+            drop(tx.get(key(i)).unwrap())
+        }),
+        ("reads", 100_000, &|tx, i| {
+            drop(tx.get(scattered(i)).unwrap())
+        }),
+        ("ranges", 20_000, &|tx, i| {
+            assert!(tx.range(key(i)..key(i + 1)).next().is_none())
+        }),
+        ("writes in order", 100_000, &|tx, i| {
+            tx.put(key(i), "v").unwrap()
+        }),
+        ("writes", 100_000, &|tx, i| {
+            tx.put(scattered(i), "v").unwrap()
+        }),
+        ("savepoints", 20_000, &|tx, i| {
+            tx.set_savepoint();
+            tx.put(key(i), "v").unwrap();
+        }),
+        ("reads of keyspaces", 2000, &|tx, i| {
+            drop(tx.get_in(&keyspaces[i as usize], "k").unwrap())
+        }),
+        ("writes of keyspaces", 2000, &|tx, i| {
+            tx.put_in(&keyspaces[i as usize], "k", "v").unwrap()
+        }),
+    ];
+    for (what, count, work) in cases {
+        let mut transaction = db.transaction();
+        let (heap, _, charged) = taken(&db, || {
+            (0..count).for_each(|number| work(&mut transaction, number));
+        });
+        let case = format!("{what}: {heap} bytes, {charged} charged");
+        assert!(heap <= charged && charged < heap * 3 / 2, "{case}");
+    }
 }

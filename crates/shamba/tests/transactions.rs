@@ -267,6 +267,53 @@ fn savepoints_are_a_stack() {
     assert!(users.is_empty().unwrap());
 }
 
+#[test]
+fn a_commit_asks_nothing_for_what_was_taken_back() {
+    let memory = MemoryBudget::bytes(64 << 20);
+    let options = Options::new().fs(Arc::new(MemFs::new()));
+    let options = options.memory(memory.clone()).background_threads(0);
+    let db = options.open("/db").unwrap();
+    for isolation in [Isolation::Serializable, SNAPSHOT] {
+        let users = db.open_keyspace("users", KeyspaceOptions::default());
+        let users = users.unwrap();
+        let mut tx = db.transaction_with(TransactionOptions::new().isolation(isolation));
+        tx.put("a", "1").unwrap();
+        tx.set_savepoint();
+        tx.put_in(&users, "u", "1").unwrap();
+        tx.rollback_to_savepoint().unwrap();
+        db.drop_keyspace("users").unwrap();
+        tx.commit().unwrap();
+    }
+    let mut tx = db.transaction();
+    tx.put("a", "2").unwrap();
+    tx.set_savepoint();
+    tx.put("b", vec![7; 1 << 20]).unwrap();
+    tx.rollback_to_savepoint().unwrap();
+    memory.set_limit(2 << 20).unwrap();
+    assert!(db.put("b", vec![7; 1 << 20]).is_err());
+    tx.commit().unwrap();
+    assert_eq!(text(db.get("a").unwrap()), "2");
+}
+
+/// Savepoints at one place take as much memory as one.
+#[test]
+fn savepoints_at_one_place_are_as_many_as_were_set() {
+    let db = open();
+    let mut tx = db.transaction();
+    tx.put("a", "1").unwrap();
+    let many = 1 << 20;
+    (0..many).for_each(|_| tx.set_savepoint());
+    tx.put("a", "2").unwrap();
+    tx.pop_savepoint().unwrap();
+    (2..many).for_each(|_| tx.rollback_to_savepoint().unwrap());
+    assert_eq!(text(tx.get("a").unwrap()), "1");
+    tx.put("a", "3").unwrap();
+    tx.rollback_to_savepoint().unwrap();
+    assert_eq!(text(tx.get("a").unwrap()), "1");
+    let none = tx.rollback_to_savepoint();
+    assert!(matches!(none, Err(Error::NoSavepoint)), "{none:?}");
+}
+
 fn covers(range: &IterOptions, key: &[u8]) -> bool {
     let above = match &range.lower {
         Bound::Included(lower) => **lower <= *key,
@@ -532,6 +579,42 @@ fn a_transaction_past_its_share_of_the_budget_is_refused_and_loses_nothing() {
     drop(tx);
     db.transaction().get("a").unwrap();
     assert_eq!(memory.usage().budget.overdraft, 0);
+}
+
+/// Whoever was not refused a write is not refused the commit.
+#[test]
+fn a_commit_needs_no_memory_that_was_not_charged() {
+    for isolation in [Isolation::Serializable, SNAPSHOT] {
+        let memory = MemoryBudget::bytes(2 << 20);
+        let options = Options::new().fs(Arc::new(MemFs::new()));
+        let options = options.memory(memory.clone()).background_threads(0);
+        let db = options.open("/db").unwrap();
+        let users = db.open_keyspace("users", KeyspaceOptions::default());
+        let users = users.unwrap();
+        users.put("u", "1").unwrap();
+        let options = TransactionOptions::new().isolation(isolation);
+        let mut tx = db.transaction_with(options);
+        assert_eq!(tx.range_in(&users, "a".."v").count(), 1);
+        let mut written = 0u64;
+        let refused = loop {
+            if let Err(error) = tx.get_for_update([b'g', written as u8]) {
+                break error;
+            }
+            match tx.put(written.to_be_bytes(), "") {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        let too_large = matches!(refused, Error::TransactionTooLarge { .. });
+        assert!(too_large && written > 1000, "{refused:?} after {written}");
+        // There is a table to be looked at.
+        users.put("z", "1").unwrap();
+        users.put("A", "1").unwrap();
+        db.flush().unwrap();
+        tx.commit().unwrap();
+        assert_eq!(db.len().unwrap(), written);
+        assert_eq!(memory.usage().budget.overdraft, 0);
+    }
 }
 
 #[test]

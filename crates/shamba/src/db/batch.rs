@@ -149,13 +149,21 @@ impl WriteBatch {
         BatchEnd {
             bytes: self.rep.len(),
             count: self.count,
+            keyspaces: self.keyspaces.len(),
+            several_keyspaces: self.several_keyspaces,
+            max_key: self.max_key,
+            max_value: self.max_value,
         }
     }
 
-    /// Removes the operations after a place.
+    /// Removes the operations after a place, as if they had never been there.
     pub(super) fn truncate(&mut self, end: BatchEnd) {
         self.rep.truncate(end.bytes);
         self.count = end.count;
+        self.keyspaces.truncate(end.keyspaces);
+        self.several_keyspaces = end.several_keyspaces;
+        self.max_key = end.max_key;
+        self.max_value = end.max_value;
     }
 
     /// The next operation is of this keyspace of a database.
@@ -283,6 +291,10 @@ impl WriteBatch {
 pub(super) struct BatchEnd {
     bytes: usize,
     count: u64,
+    keyspaces: usize,
+    several_keyspaces: bool,
+    max_key: usize,
+    max_value: usize,
 }
 
 /// One operation of a batch.

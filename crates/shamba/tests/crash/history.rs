@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shamba::{Db, Result, WriteBatch};
+use shamba::{Db, Result, WriteBatch, WriteOptions};
 
 use crate::common::{Map, all_contents};
 
@@ -109,6 +109,27 @@ pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
         }
     }
     Ok(batch)
+}
+
+/// Writes a batch of few operations as a transaction, which reads too, and takes something back.
+pub fn write_as_transaction(db: &Db, ops: &[BatchOp], options: WriteOptions) -> Result<()> {
+    let mut transaction = db.transaction();
+    transaction.multi_get(&["key000", "key001", "absent"])?;
+    for (i, (name, key, value)) in ops.iter().enumerate() {
+        let keyspace = db.keyspace(name)?;
+        if i == ops.len() / 2 {
+            transaction.set_savepoint();
+            transaction.put_in(&keyspace, "taken back", "1")?;
+            transaction.delete_in(&keyspace, key)?;
+            transaction.rollback_to_savepoint()?;
+        }
+        transaction.get_in(&keyspace, key)?;
+        match value {
+            Some(value) => transaction.put_in(&keyspace, key, value)?,
+            None => transaction.delete_in(&keyspace, key)?,
+        }
+    }
+    transaction.commit_with(options)
 }
 
 /// Everything in a database, checked to be the same by lookups and by scans.

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use common::{
     Replay, Rng, env_number, on_every_core, random_design, random_keyspace_options, random_options,
 };
-use history::{BatchOp, History, Progress, apply, read_state, to_batch};
+use history::{BatchOp, History, Progress, apply, read_state, to_batch, write_as_transaction};
 use shamba::fs::{FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{Db, Durability, Options, WriteOptions};
 
@@ -174,17 +174,22 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
                 ops.iter_mut()
                     .filter(|op| !names.contains(&op.0))
                     .for_each(|op| op.0 = "default");
-                let batch = to_batch(&db, &ops).unwrap();
                 let synced = rng.one_in(8);
-                history.0.push(ops);
+                history.0.push(ops.clone());
                 camera.started.store(history.0.len(), Ordering::SeqCst);
                 let durability = Some(if synced {
                     Durability::Synced
                 } else {
                     Durability::Buffered
                 });
-                db.write_with(batch, WriteOptions::new().durability(durability))
-                    .unwrap();
+                let options = WriteOptions::new().durability(durability);
+                // Those that a small budget has room for.
+                if ops.len() <= 12 && rng.one_in(3) {
+                    write_as_transaction(&db, &ops, options).unwrap();
+                } else {
+                    db.write_with(to_batch(&db, &ops).unwrap(), options)
+                        .unwrap();
+                }
                 if synced {
                     camera.durable.store(history.0.len(), Ordering::SeqCst);
                 }
@@ -324,11 +329,13 @@ fn kill_then_crash(seed: u64) {
         } else {
             Durability::Buffered
         });
-        db.write_with(
-            to_batch(&db, &ops).unwrap(),
-            WriteOptions::new().durability(durability),
-        )
-        .unwrap();
+        let options = WriteOptions::new().durability(durability);
+        if ops.len() <= 12 && rng.one_in(2) {
+            write_as_transaction(&db, &ops, options).unwrap();
+        } else {
+            db.write_with(to_batch(&db, &ops).unwrap(), options)
+                .unwrap();
+        }
         history.0.push(ops);
         if synced {
             durable = history.0.len();

@@ -19,7 +19,28 @@ pub type KeyspaceRef = Rc<RefCell<Versions>>;
 #[derive(Debug, Default)]
 pub struct Versions(BTreeMap<Vec<u8>, Vec<(u64, Option<Bytes>)>>);
 
+/// What became of a key since a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    None,
+    /// It was written, and has no value as it had none then.
+    AbsentAgain,
+    Written,
+}
+
 impl Versions {
+    /// What became of a key since a moment that is held.
+    pub fn change_of(&self, key: &[u8], since: u64) -> Change {
+        let versions = self.0.get(key);
+        versions.map_or(Change::None, |versions| change(versions, since))
+    }
+
+    /// What became of each key since then.
+    pub fn changes_since(&self, since: u64) -> impl Iterator<Item = (&[u8], Change)> {
+        let all = self.0.iter();
+        all.map(move |(key, versions)| (&**key, change(versions, since)))
+    }
+
     /// Records a write at `now`, forgetting what no reader at or after `oldest_held` can see.
     pub fn write(&mut self, key: &[u8], value: Option<Bytes>, now: u64, oldest_held: u64) {
         let versions = self.0.entry(key.to_vec()).or_default();
@@ -65,6 +86,19 @@ fn value_at(versions: &[(u64, Option<Bytes>)], at: u64) -> Option<Bytes> {
         .find(|(written, _)| *written <= at)?
         .1
         .clone()
+}
+
+fn change(versions: &[(u64, Option<Bytes>)], since: u64) -> Change {
+    match versions.last() {
+        Some((written, value)) if *written > since => {
+            if value.is_none() && value_at(versions, since).is_none() {
+                Change::AbsentAgain
+            } else {
+                Change::Written
+            }
+        }
+        _ => Change::None,
+    }
 }
 
 /// What an iterator over the reference is at.

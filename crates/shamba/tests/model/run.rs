@@ -1,5 +1,7 @@
 //! One case: a database, its reference, and steps that act on both and compare.
 
+mod transactions;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -17,6 +19,7 @@ use crate::common::{
     random_keyspace_options, random_options,
 };
 use crate::reference::{Bytes, Cursor, KeyspaceRef};
+use transactions::HeldTransaction;
 
 /// Where the database lies.
 pub struct Storage {
@@ -81,6 +84,7 @@ pub struct Run {
     kept: BTreeMap<String, KeyspaceOptions>,
     snapshots: Vec<HeldSnapshot>,
     iters: Vec<HeldIter>,
+    transactions: Vec<HeldTransaction>,
     key_space: u64,
     checkpoints: u64,
     trace: bool,
@@ -109,6 +113,7 @@ impl Run {
             kept: BTreeMap::new(),
             snapshots: Vec::new(),
             iters: Vec::new(),
+            transactions: Vec::new(),
             key_space,
             checkpoints: 0,
             trace: std::env::var_os("SHAMBA_TRACE").is_some(),
@@ -220,7 +225,8 @@ impl Run {
             .snapshots
             .iter()
             .map(|held| held.at)
-            .chain(self.iters.iter().map(|held| held.model.at));
+            .chain(self.iters.iter().map(|held| held.model.at))
+            .chain(self.transactions.iter().map(|held| held.at));
         held.min().unwrap_or(self.now).min(self.now)
     }
 
@@ -248,7 +254,9 @@ impl Run {
             665..720 => ("get at a snapshot", Self::get_at_snapshot),
             720..745 => ("open an iterator", Self::open_iter),
             745..755 => ("drop an iterator", Self::drop_iter),
-            755..960 => ("move an iterator", Self::move_iter),
+            755..850 => ("move an iterator", Self::move_iter),
+            850..955 => ("transaction", Self::transaction),
+            955..960 => ("update", Self::update),
             960..972 => ("flush", Self::flush),
             972..976 => ("compact", Self::compact),
             976..978 => ("scan", Self::scan),
@@ -282,9 +290,11 @@ impl Run {
             self.bound = self.budget;
         }
         if self.over_budget.is_none() && over {
-            let held = (self.iters.len(), self.snapshots.len());
+            let (iters, snapshots) = (self.iters.len(), self.snapshots.len());
+            let held = (iters, snapshots, self.transactions.len());
             self.over_budget = Some(format!(
-                "at operation {} ({}), {held:?} iterators and snapshots held: {usage:?}",
+                "at operation {} ({}), {held:?} iterators, snapshots and transactions held: \
+                 {usage:?}",
                 self.ops, self.step
             ));
         }
@@ -553,6 +563,7 @@ impl Run {
             // What callers hold, and what was begun under the budget before, is let go of; then
             // nothing is left that does not fit.
             self.iters.clear();
+            self.transactions.clear();
             self.db().flush().unwrap();
             self.db().wait_for_compaction().unwrap();
             self.check_memory();
@@ -668,6 +679,7 @@ impl Run {
                 self.db().keyspace(name),
                 Err(Error::KeyspaceNotFound { .. })
             ));
+            self.end_transactions_of(name);
         } else {
             self.note(|| format!("create keyspace {name}"));
             let options = random_keyspace_options(&mut self.rng);
@@ -705,7 +717,8 @@ impl Run {
             "{:?}",
             stats.compactions_stopped
         );
-        assert_eq!(stats.snapshots, self.snapshots.len() + self.iters.len());
+        let held = self.snapshots.len() + self.iters.len() + self.transactions.len();
+        assert_eq!(stats.snapshots, held);
         assert_eq!(stats.keyspaces.len(), self.keyspaces.len());
         for keyspace in &stats.keyspaces {
             for level in &keyspace.levels {
@@ -791,6 +804,7 @@ impl Run {
         self.note(|| "close".to_owned());
         self.check_memory();
         self.iters.clear();
+        self.transactions.clear();
         self.snapshots.clear();
         let db = self.db.take().unwrap();
         if self.rng.one_in(2) {

@@ -1,13 +1,12 @@
 //! The end of a transaction: what it depends on is looked at once more, and its batch is written.
 
-use super::own_writes::OwnWrites;
-use super::{Dependencies, Transaction};
+use super::Transaction;
 use crate::base::key::SeqNo;
 use crate::db::DbInner;
 use crate::db::write::KeySet;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
-use crate::options::{Isolation, WriteOptions};
+use crate::options::WriteOptions;
 
 impl Transaction {
     /// Writes all that the transaction wrote, with the database's durability. One that wrote
@@ -31,22 +30,24 @@ impl Transaction {
         }
         let Transaction {
             snapshot,
-            isolation,
             own,
             depends,
+            ..
         } = self;
         let (inner, mut depends) = (snapshot.shared().inner(), depends.into_inner());
-        if isolation == Isolation::Snapshot {
-            add_written(inner, &own, &mut depends)?;
+        if depends.on_written {
+            depends.add_written(&own, inner.default_keyspace());
         }
+        // What is no longer needed, and what the look may take, is there for it.
+        let spare = own.index_bytes_with(0) + depends.keys.look_bytes();
+        let batch = own.into_batch();
+        depends.memory.shrink(spare as u64);
         let done = if depends.keys.is_empty() {
-            inner.writes().write(own.into_batch(), options)
+            inner.writes().write(batch, options)
         } else {
             let watching = inner.writes().watch(depends.keys);
-            look_for_changes(inner, watching.keys(), snapshot.point().seq).and_then(|()| {
-                let batch = own.into_batch();
-                inner.writes().write_watched(batch, options, &watching)
-            })
+            look_for_changes(inner, watching.keys(), snapshot.point().seq)
+                .and_then(|()| inner.writes().write_watched(batch, options, &watching))
         };
         let counter = match &done {
             Ok(()) => Counter::transactions,
@@ -56,18 +57,6 @@ impl Transaction {
         inner.shared().metrics().add(counter, 1);
         done
     }
-}
-
-/// A commit under snapshot isolation depends on the keys that it writes.
-fn add_written(inner: &DbInner, own: &OwnWrites, depends: &mut Dependencies) -> Result<()> {
-    let known = own.keyspaces();
-    for (number, key) in own.keys() {
-        let keyspace = known.iter().find(|keyspace| keyspace.id() == number);
-        depends.charge(own, KeySet::bytes_of_key(key))?;
-        let keyspace = keyspace.unwrap_or(inner.default_keyspace());
-        depends.keys.add(keyspace, key);
-    }
-    Ok(())
 }
 
 /// Fails if any of the keys was written since a sequence number.

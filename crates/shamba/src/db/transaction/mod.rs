@@ -68,6 +68,8 @@ pub struct Transaction {
 #[derive(Debug)]
 struct Dependencies {
     keys: KeySet,
+    /// Whether the commit depends on the keys that it writes too.
+    on_written: bool,
     memory: Reservation,
 }
 
@@ -80,6 +82,7 @@ impl Transaction {
             own: OwnWrites::default(),
             depends: Mutex::new(Dependencies {
                 keys: KeySet::default(),
+                on_written: options.isolation == Isolation::Snapshot,
                 memory: budget.open_account(Role::Iterators),
             }),
         }
@@ -367,7 +370,8 @@ impl Transaction {
     ) -> Result<()> {
         if self.isolation == Isolation::Serializable {
             let mut depends = self.depends.lock();
-            depends.charge(&self.own, KeySet::bytes_of_range(&range))?;
+            let more = depends.keys.bytes_of_range(&range);
+            depends.charge(&self.own, more)?;
             *at = Some(depends.keys.set_range(keyspace, *at, range));
         }
         Ok(())
@@ -383,8 +387,8 @@ impl Transaction {
         let value_bytes = value.map_or(0, <[u8]>::len);
         writes.check_sizes(key.len(), value_bytes)?;
         writes.check_batch(self.own.memory_with(key.len(), value_bytes))?;
-        let own = self.own.bytes_with(key.len(), value_bytes);
-        self.depends.get_mut().charge_beside(own, 0)?;
+        let entry = (key.len(), value_bytes);
+        self.depends.get_mut().charge_with(&self.own, entry, 0)?;
         let database = self.snapshot.shared().inner().shared().id();
         self.own.push((keyspace, database), key, value);
         Ok(())
@@ -394,11 +398,30 @@ impl Transaction {
 impl Dependencies {
     /// Has memory for so many bytes more beside what was written.
     fn charge(&mut self, own: &OwnWrites, more: usize) -> Result<()> {
-        self.charge_beside(own.bytes_with(0, 0), more)
+        self.charge_with(own, (0, 0), more)
     }
 
-    fn charge_beside(&mut self, own: usize, more: usize) -> Result<()> {
-        let len = (size_of::<Transaction>() + self.keys.bytes() + own + more) as u64;
-        self.memory.hold_transaction(len)
+    /// The same with a key and a value more.
+    fn charge_with(
+        &mut self,
+        own: &OwnWrites,
+        (key, value): (usize, usize),
+        more: usize,
+    ) -> Result<()> {
+        let mut len = size_of::<Transaction>() + self.keys.bytes() + more;
+        len += own.bytes_with(key, value);
+        if self.on_written {
+            len += own.index_bytes_with(key);
+        }
+        self.memory.hold_transaction(len as u64)
+    }
+
+    /// Adds the keys that were written; they are charged for.
+    fn add_written(&mut self, own: &OwnWrites, default: &Arc<KeyspaceInner>) {
+        let known = own.keyspaces();
+        for (number, key) in own.keys() {
+            let keyspace = known.iter().find(|keyspace| keyspace.id() == number);
+            self.keys.add(keyspace.unwrap_or(default), key);
+        }
     }
 }

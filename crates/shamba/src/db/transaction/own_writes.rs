@@ -10,10 +10,16 @@ use crate::base::key::EntryKind;
 use crate::db::batch::{BatchEnd, BatchOps, WriteBatch};
 use crate::db::iter::IterOptions;
 use crate::db::keyspaces::KeyspaceInner;
+#[cfg(doc)]
+use crate::db::write::KeySet;
 
-/// What a key takes beside its bytes: its place in a node that is two thirds full, and its
-/// allocation's own.
-const KEY_BYTES: usize = 72;
+/// What a key takes beside its bytes: its place in a node that is half full, as where keys come in
+/// order, and the least that is allocated.
+const KEY_BYTES: usize = 116;
+
+/// What a keyspace takes beside its keys: its places in the map and in the batch, and a node for
+/// the first key.
+const KEYSPACE_BYTES: usize = 464;
 
 /// The newest value of a key in the batch's bytes; none where it was deleted.
 type Place = Option<Range<usize>>;
@@ -25,7 +31,8 @@ pub(super) struct OwnWrites {
     places: BTreeMap<u32, BTreeMap<Box<[u8]>, Place>>,
     /// Of the keys in `places`.
     key_bytes: usize,
-    savepoints: Vec<BatchEnd>,
+    /// The places to go back to, in their order, each with how often it was noted.
+    savepoints: Vec<(BatchEnd, usize)>,
 }
 
 impl OwnWrites {
@@ -36,12 +43,15 @@ impl OwnWrites {
 
     /// What it takes with an operation more, in bytes.
     pub(super) fn bytes_with(&self, key: usize, value: usize) -> usize {
-        let batch = self.batch.capacity_with(key + value);
-        batch
-            + self.key_bytes
-            + KEY_BYTES
-            + key
-            + self.savepoints.capacity() * size_of::<BatchEnd>()
+        self.batch.capacity_with(key + value)
+            + self.index_bytes_with(key)
+            + self.savepoints.capacity() * size_of::<(BatchEnd, usize)>()
+    }
+
+    /// What its keys take without the batch, with one more of a keyspace more. In a [`KeySet`] they
+    /// take less.
+    pub(super) fn index_bytes_with(&self, key: usize) -> usize {
+        self.key_bytes + KEY_BYTES + key + (self.places.len() + 1) * KEYSPACE_BYTES
     }
 
     /// Sets a key of a keyspace of a database, or removes it.
@@ -116,19 +126,34 @@ impl OwnWrites {
         self.batch
     }
 
-    /// Notes the present place.
+    /// Notes the present place. One that was noted already takes nothing more: memory is charged
+    /// when something is written.
     pub(super) fn set_savepoint(&mut self) {
-        self.savepoints.push(self.batch.end());
+        let end = self.batch.end();
+        match self.savepoints.last_mut() {
+            Some((last, times)) if *last == end => *times += 1,
+            _ => self.savepoints.push((end, 1)),
+        }
+    }
+
+    fn take_savepoint(&mut self) -> Option<BatchEnd> {
+        let (end, times) = self.savepoints.last_mut()?;
+        let end = *end;
+        *times -= 1;
+        if *times == 0 {
+            self.savepoints.pop();
+        }
+        Some(end)
     }
 
     /// Forgets the place noted last; false if there is none.
     pub(super) fn pop_savepoint(&mut self) -> bool {
-        self.savepoints.pop().is_some()
+        self.take_savepoint().is_some()
     }
 
     /// Goes back to the place noted last, and forgets it; false if there is none.
     pub(super) fn rollback_to_savepoint(&mut self) -> bool {
-        let Some(end) = self.savepoints.pop() else {
+        let Some(end) = self.take_savepoint() else {
             return false;
         };
         self.batch.truncate(end);
@@ -182,5 +207,21 @@ impl DoubleEndedIterator for OwnRange<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let (key, place) = self.places.as_mut()?.next_back()?;
         Some((key, self.own.value(place)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn savepoints_at_one_place_take_as_much_as_one() {
+        let mut own = OwnWrites::default();
+        own.set_savepoint();
+        let one = own.bytes_with(0, 0);
+        (1..100_000).for_each(|_| own.set_savepoint());
+        assert_eq!(own.bytes_with(0, 0), one);
+        assert!((0..100_000).all(|_| own.pop_savepoint()));
+        assert!(!own.pop_savepoint());
     }
 }

@@ -8,6 +8,7 @@
 //! locks to its end, since making room closes the log. Thread-safe.
 
 mod group;
+mod key_set;
 mod limits;
 mod queue;
 #[cfg(test)]
@@ -37,9 +38,9 @@ use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::{Durability, WriteOptions};
 use group::{WriteJob, WriteQueue};
+pub(in crate::db) use key_set::KeySet;
 use stall::Stalls;
-pub(in crate::db) use watch::{KeySet, Watching};
-use watch::{WatchedKeys, Watches};
+use watch::{WatchedKeys, Watches, Watching};
 
 /// A copy of an entry of so many bytes is what a thread may take of its own.
 const SMALL_COPY: u64 = 64 << 10;

@@ -7,118 +7,15 @@
 //! each batch to all who watch ([`Watches::admit`]) before it is logged, in the order of sequence
 //! numbers. Thread-safe. Where nobody watches, a group pays one load.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use super::WritePath;
+use super::key_set::KeySet;
 use crate::db::batch::{BatchOps, WriteBatch};
-use crate::db::iter::IterOptions;
-use crate::db::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
-
-/// What a key takes in a set beside its bytes: its place in a node that is two thirds full, and its
-/// allocation's own.
-const KEY_BYTES: usize = 40;
-
-/// Keys and ranges of keys, of any keyspaces.
-#[derive(Debug, Default)]
-pub(in crate::db) struct KeySet {
-    keyspaces: BTreeMap<u32, KeysOf>,
-    bytes: usize,
-}
-
-/// Keys and ranges of keys of a keyspace.
-#[derive(Debug)]
-pub(in crate::db) struct KeysOf {
-    pub(in crate::db) keyspace: Arc<KeyspaceInner>,
-    pub(in crate::db) points: BTreeSet<Box<[u8]>>,
-    pub(in crate::db) ranges: Vec<IterOptions>,
-}
-
-impl KeySet {
-    /// The most bytes that a key takes in a set.
-    pub(in crate::db) fn bytes_of_key(key: &[u8]) -> usize {
-        KEY_BYTES + key.len()
-    }
-
-    /// The most bytes that a range takes in a set.
-    pub(in crate::db) fn bytes_of_range(range: &IterOptions) -> usize {
-        size_of::<IterOptions>() + range.bound_bytes()
-    }
-
-    fn of(&mut self, keyspace: &Arc<KeyspaceInner>) -> &mut KeysOf {
-        self.keyspaces
-            .entry(keyspace.id())
-            .or_insert_with(|| KeysOf {
-                keyspace: keyspace.clone(),
-                points: BTreeSet::new(),
-                ranges: Vec::new(),
-            })
-    }
-
-    /// Adds a key.
-    pub(in crate::db) fn add(&mut self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) {
-        let keys = self.of(keyspace);
-        if !keys.points.contains(key) {
-            keys.points.insert(key.into());
-            self.bytes += KeySet::bytes_of_key(key);
-        }
-    }
-
-    /// Adds a range, or puts it in the place of the one that `at` names; gives its name.
-    pub(in crate::db) fn set_range(
-        &mut self,
-        keyspace: &Arc<KeyspaceInner>,
-        at: Option<usize>,
-        range: IterOptions,
-    ) -> usize {
-        let more = KeySet::bytes_of_range(&range);
-        let ranges = &mut self.of(keyspace).ranges;
-        let known = at.and_then(|at| Some((at, ranges.get_mut(at)?)));
-        let (at, less) = match known {
-            Some((at, old)) => {
-                let less = KeySet::bytes_of_range(old);
-                *old = range;
-                (at, less)
-            }
-            None => {
-                ranges.push(range);
-                (ranges.len() - 1, 0)
-            }
-        };
-        self.bytes = self.bytes + more - less;
-        at
-    }
-
-    /// What it takes, in bytes.
-    pub(in crate::db) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether there is nothing in it.
-    pub(in crate::db) fn is_empty(&self) -> bool {
-        self.keyspaces.is_empty()
-    }
-
-    /// Each keyspace with its keys.
-    pub(in crate::db) fn keyspaces(&self) -> impl Iterator<Item = &KeysOf> {
-        self.keyspaces.values()
-    }
-
-    fn contains(&self, keyspace: u32, key: &[u8]) -> bool {
-        self.keyspaces.get(&keyspace).is_some_and(|keys| {
-            keys.points.contains(key) || keys.ranges.iter().any(|range| range.covers(key))
-        })
-    }
-
-    fn name_of(&self, keyspace: u32) -> &str {
-        let keys = self.keyspaces.get(&keyspace);
-        keys.map_or("", |keys| keys.keyspace.name())
-    }
-}
 
 /// The keys of a commit, and the first of them that others wrote since it watches.
 #[derive(Debug)]
@@ -210,7 +107,8 @@ impl Drop for Watching<'_> {
 impl WritePath {
     /// Watches keys. All writes that are not noticed from now on are in memtables, and visible,
     /// when this returns.
-    pub(in crate::db) fn watch(&self, keys: KeySet) -> Watching<'_> {
+    pub(in crate::db) fn watch(&self, mut keys: KeySet) -> Watching<'_> {
+        keys.settle();
         let watch = Arc::new(WatchedKeys {
             keys,
             hit: OnceLock::new(),
