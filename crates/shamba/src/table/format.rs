@@ -9,7 +9,7 @@ use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::fs::{AlignedBuf, PAGE};
 
 /// The newest format of table files this build reads, and the one it writes.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 
 /// The last eight bytes of a table file.
 const MAGIC: u64 = u64::from_le_bytes(*b"\xf5SHaMBaT");

@@ -3,7 +3,7 @@
 use super::shape::Shape;
 use super::symbols::{self, SymbolsBuilder};
 use super::{ENDS, INTEGERS, LONGER};
-use super::{front, ints, pages};
+use super::{front_builder, ints, pages};
 use crate::base::coding::{put_varint, varint_len};
 use crate::table::block::common_prefix;
 
@@ -59,8 +59,8 @@ pub(in crate::table) struct IndexBuilder {
     page_ends: Vec<u32>,
     /// Blocks of more than a page.
     longer: usize,
-    /// When separators were encoded the last time to see how long that is: how many there were, and
-    /// the length.
+    /// When separators were encoded the last time to see how long that is: the most that they could
+    /// be, and the length.
     tried: (usize, usize),
 }
 
@@ -72,7 +72,28 @@ struct Integers {
     len: usize,
 }
 
-/// Separators are encoded again, to see how long that is, when there are more by one in so many.
+/// Separators in one of their forms.
+enum Encoded {
+    Integers(Integers),
+    Front(Vec<u8>),
+}
+
+impl Encoded {
+    /// The bytes.
+    fn len(&self) -> usize {
+        match self {
+            Encoded::Integers(integers) => integers.len,
+            Encoded::Front(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// Bytes of a separator as an integer with which the other form is not tried, since it would not be
+/// less: of hexadecimal digits that takes 2.0 bytes a block, of a sequence 2.1.
+const LITTLE: usize = 2;
+
+/// Separators are encoded again, to see how long that is, when they could take more by one in so
+/// many; or twice as much, while they are far from too long.
 const TRY_AGAIN: usize = 16;
 
 impl IndexBuilder {
@@ -143,7 +164,8 @@ impl IndexBuilder {
     /// Memory that [`finish`](Self::finish) and [`is_longer_than`](Self::is_longer_than) take
     /// meanwhile, in bytes.
     pub(in crate::table) fn scratch(&self) -> usize {
-        4 * size_of::<u64>() * self.ends.len()
+        let each = 6 * size_of::<u64>() * self.ends.len();
+        each + 3 * (self.suffixes.len() + front_builder::most(0, 0))
     }
 
     /// Separators, each with what makes it an integer.
@@ -179,16 +201,19 @@ impl IndexBuilder {
         all.min_by_key(|integers| integers.len)
     }
 
-    /// The smaller encoding of the separators, as integers or front-coded, and its bytes.
-    fn smaller(&self) -> (Option<Integers>, usize) {
-        let separators = self.boundaries().map(|boundary| boundary.bytes);
-        let front = front::encoded_len(self.ends.len(), separators);
-        match self.integers() {
-            Some(Integers { len, .. }) if len >= front => (None, front),
-            integers => {
-                let len = integers.as_ref().map_or(front, |integers| integers.len);
-                (integers, len)
-            }
+    /// The separators in the form that takes less: as integers if both do as well.
+    fn smaller(&self) -> Encoded {
+        let integers = self.integers();
+        // Front-coded they never take as little as most integers do.
+        let few = LITTLE * self.ends.len();
+        match integers {
+            Some(integers) if integers.len <= few => return Encoded::Integers(integers),
+            _ => {}
+        }
+        let front = front_builder::encode(self.boundaries());
+        match integers {
+            Some(integers) if integers.len <= front.len() => Encoded::Integers(integers),
+            _ => Encoded::Front(front),
         }
     }
 
@@ -204,44 +229,49 @@ impl IndexBuilder {
     /// separators.
     pub(in crate::table) fn is_longer_than(&mut self, most: usize) -> bool {
         let most = most.max(self.prefix.len() + most / 2);
-        let (head, count) = (self.head(), self.ends.len());
-        if head + front::most(count, self.suffixes.len()) <= most {
+        let head = self.head();
+        let size = front_builder::most(self.ends.len(), self.suffixes.len());
+        if head + size <= most {
             return false;
         }
+        let grown = |(tried, len): (usize, usize)| {
+            let grown = len.saturating_mul(size) / tried.max(1);
+            head.saturating_add(grown)
+        };
         let (tried, _) = self.tried;
-        if count < tried || count > tried + tried / TRY_AGAIN {
-            self.tried = (count, self.smaller().1);
+        let near = grown(self.tried) > most / 4 * 3;
+        let often = if near { TRY_AGAIN } else { 1 };
+        if size < tried || size > tried + tried / often {
+            self.tried = (size, self.smaller().len());
         }
-        let (tried, len) = self.tried;
-        let grown = len.saturating_mul(count) / tried.max(1);
-        head.saturating_add(grown) > most
+        grown(self.tried) > most
     }
 
     /// Completes the payload and leaves the builder empty.
     pub(in crate::table) fn finish(&mut self, payload: &mut Vec<u8>) {
-        let (integers, separators) = self.smaller();
-        let encoding = integers.as_ref().map_or(0, |_| INTEGERS);
+        let encoded = self.smaller();
+        let encoding = match encoded {
+            Encoded::Integers(_) => INTEGERS,
+            Encoded::Front(_) => 0,
+        };
         let pages = match pages::form(self.page_ends.len(), self.longer).0 {
             pages::Form::One => 0,
             pages::Form::Ends => ENDS,
             pages::Form::Longer => LONGER,
         };
         payload.clear();
-        payload.reserve_exact(self.head() + separators);
+        payload.reserve_exact(self.head() + encoded.len());
         payload.push(encoding | pages);
         put_varint(payload, self.page_ends.len() as u64);
         pages::encode(&self.page_ends, self.longer, payload);
         put_varint(payload, self.prefix.len() as u64);
         payload.extend_from_slice(&self.prefix);
-        match integers {
-            Some(chosen) => {
+        match encoded {
+            Encoded::Integers(chosen) => {
                 chosen.symbols.encode(payload);
                 ints::encode(&chosen.integers, &chosen.shape, payload);
             }
-            None => {
-                let separators = self.boundaries().map(|boundary| boundary.bytes);
-                front::encode(separators, payload);
-            }
+            Encoded::Front(bytes) => payload.extend_from_slice(&bytes),
         }
         self.prefix.clear();
         self.suffixes.clear();
