@@ -11,6 +11,7 @@ use crate::db::Value;
 use crate::db::iter::{Cursor, Iter, IterOptions};
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
+use crate::options::Isolation;
 
 /// The keys of a range and their values as a transaction sees them, in the order of keys: a
 /// [`DoubleEndedIterator`]. Nothing is yielded after an error. While it is held the transaction
@@ -166,6 +167,9 @@ impl<'a> TransactionIter<'a> {
         let Some(sources) = &mut self.sources else {
             return Ok(());
         };
+        if self.transaction.isolation != Isolation::Serializable {
+            return Ok(());
+        }
         let to = |end: &Bound<Vec<u8>>| match key {
             Some(key) => Bound::Included(key.to_vec()),
             None => end.clone(),

@@ -368,12 +368,10 @@ impl Transaction {
         at: &mut Option<usize>,
         range: IterOptions,
     ) -> Result<()> {
-        if self.isolation == Isolation::Serializable {
-            let mut depends = self.depends.lock();
-            let more = depends.keys.bytes_of_range(&range);
-            depends.charge(&self.own, more)?;
-            *at = Some(depends.keys.set_range(keyspace, *at, range));
-        }
+        let mut depends = self.depends.lock();
+        let more = depends.keys.bytes_of_range(&range);
+        depends.charge(&self.own, more)?;
+        *at = Some(depends.keys.set_range(keyspace, *at, range));
         Ok(())
     }
 

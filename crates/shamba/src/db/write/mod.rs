@@ -224,6 +224,8 @@ impl WritePath {
                 cause: cause.clone(),
             });
         }
+        let batches = group.iter().map(|(batch, _)| *batch);
+        self.watches.show(batches, None);
         let bytes = if let Some(memtable) = &logged.memtable {
             drop(writer);
             pass_on();

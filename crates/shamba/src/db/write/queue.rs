@@ -108,6 +108,12 @@ impl<J, R> Queue<J, R> {
         }
     }
 
+    /// How many wait.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.state.lock().waiting.len()
+    }
+
     /// Leads if nobody does, else queues the job.
     pub(crate) fn enter(&self, job: J) -> Entered<J, R> {
         let mut state = self.state.lock();

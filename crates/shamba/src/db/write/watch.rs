@@ -4,16 +4,18 @@
 //!
 //! Protocol: [`WritePath::watch`], then a look for what was written before that, then
 //! [`WritePath::write_watched`], which writes nothing after a conflict. Who leads the writers shows
-//! each batch to all who watch ([`Watches::admit`]) before it is logged, in the order of sequence
-//! numbers. Thread-safe. Where nobody watches, a group pays one load.
+//! each batch to all who watch before it is logged ([`Watches::admit`]), in the order of sequence
+//! numbers, and once more when nobody else applies a group ([`Watches::show`]): to those who came
+//! while it was logged and perhaps synced, for which they do not wait. Thread-safe. Where nobody
+//! watches, a group pays two loads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::WritePath;
 use super::key_set::KeySet;
+use super::{WritePath, lock_soon};
 use crate::db::batch::{BatchOps, WriteBatch};
 use crate::error::{Error, Result};
 
@@ -60,22 +62,32 @@ impl Watches {
     /// asked in order, by who leads the writers, and what may is taken as written.
     #[inline]
     pub(super) fn admit(&self, batch: &WriteBatch, own: Option<&Arc<WatchedKeys>>) -> Result<()> {
-        // Whoever watches took the writer's lock after it was counted, and its holder asks.
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return Ok(());
+        own.map_or(Ok(()), |own| own.check())?;
+        self.show([batch], own);
+        Ok(())
+    }
+
+    /// Shows batches to all who watch, but for one.
+    #[inline]
+    pub(super) fn show<'a>(
+        &self,
+        batches: impl IntoIterator<Item = &'a WriteBatch>,
+        own: Option<&Arc<WatchedKeys>>,
+    ) {
+        // Whoever watches took the lock under which groups are applied after it was counted: it
+        // sees what a holder writes who does not see it.
+        if self.count.load(Ordering::Relaxed) > 0 {
+            batches.into_iter().for_each(|batch| self.see(batch, own));
         }
-        self.show(batch, own)
     }
 
     #[cold]
-    fn show(&self, batch: &WriteBatch, own: Option<&Arc<WatchedKeys>>) -> Result<()> {
-        own.map_or(Ok(()), |own| own.check())?;
+    fn see(&self, batch: &WriteBatch, own: Option<&Arc<WatchedKeys>>) {
         for watch in &*self.list.lock() {
             if own.is_none_or(|own| !Arc::ptr_eq(own, watch)) {
                 watch.see(batch);
             }
         }
-        Ok(())
     }
 }
 
@@ -117,10 +129,73 @@ impl WritePath {
         list.push(watch.clone());
         self.watches.count.store(list.len(), Ordering::Relaxed);
         drop(list);
-        drop(self.memtables.lock());
+        drop(lock_soon(self.memtables.applying()));
         Watching {
             watches: &self.watches,
             watch,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
+
+    use crate::db::{Db, Transaction};
+    use crate::fs::{FaultFs, Faults, MemFs, Op};
+    use crate::options::{Options, WriteOptions};
+
+    use super::*;
+
+    /// Transactions that read something wait for no sync of others: they are queued while it is
+    /// made, and share the next one.
+    #[test]
+    fn commits_are_queued_while_others_sync() {
+        const COMMITS: usize = 3;
+        let faults = Faults::new();
+        let fs = FaultFs::new(Arc::new(MemFs::new()), faults.clone());
+        let options = Options::new().fs(Arc::new(fs)).background_threads(0);
+        let db = options.open("/db").unwrap();
+        let (syncs, queued) = (
+            Arc::new(AtomicUsize::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let hook = {
+            let (db, syncs, queued) = (db.clone(), syncs.clone(), queued.clone());
+            move |op: Op, path: &std::path::Path| {
+                let of_log = path.extension().is_some_and(|kind| kind == "wal");
+                if op == Op::Sync && of_log && syncs.fetch_add(1, Ordering::SeqCst) == 0 {
+                    let writes = db.inner().writes();
+                    let given_up = Instant::now() + Duration::from_secs(20);
+                    while writes.queue.waiting() < COMMITS && Instant::now() < given_up {
+                        std::thread::yield_now();
+                    }
+                    queued.store(writes.queue.waiting() == COMMITS, Ordering::SeqCst);
+                }
+            }
+        };
+        let commit = |number: usize, db: &Db| {
+            let mut tx: Transaction = db.transaction();
+            tx.get(format!("read {number}")).unwrap();
+            tx.put(format!("written {number}"), "x").unwrap();
+            tx.commit_with(WriteOptions::synced()).unwrap();
+        };
+        faults.set_hook(Some(Arc::new(hook)));
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| db.put_with("first", "x", WriteOptions::synced()));
+            while syncs.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            for number in 0..COMMITS {
+                let db = &db;
+                scope.spawn(move || commit(number, db));
+            }
+            first.join().unwrap().unwrap();
+        });
+        faults.set_hook(None);
+        assert!(queued.load(Ordering::SeqCst));
+        assert_eq!(syncs.load(Ordering::SeqCst), 2);
+        assert_eq!(db.len().unwrap(), 1 + COMMITS as u64);
     }
 }
