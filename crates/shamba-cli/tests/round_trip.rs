@@ -420,3 +420,15 @@ fn options_given_once_are_kept() {
     work.ok(&["compact", "db", "--target-file", "1M"]);
     assert_eq!((options().size_ratio, options().target_file), (7, 1 << 20));
 }
+
+#[test]
+fn what_is_put_with_a_time_to_live_is_gone_then() {
+    let work = Work::new();
+    work.ok(&["put", "db", "a", "an hour", "--ttl", "1h"]);
+    assert_eq!(work.ok(&["get", "db", "a"]), b"an hour");
+    work.ok(&["put", "db", "a", "no longer", "--ttl", "0s"]);
+    work.fails(1, &["get", "db", "a"]);
+    let refused = work.run(&["put", "db", "a", "v", "--ttl", "soon"]);
+    assert!(refused.code == 2 && refused.stderr.contains("--ttl"));
+    work.fails(1, &["get", "db", "a"]);
+}
