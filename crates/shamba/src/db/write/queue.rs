@@ -110,6 +110,7 @@ impl<J, R> Queue<J, R> {
 
     /// How many wait.
     #[cfg(test)]
+    #[allow(dead_code, reason = "asked in one of two builds of this file")]
     pub(super) fn waiting(&self) -> usize {
         self.state.lock().waiting.len()
     }
