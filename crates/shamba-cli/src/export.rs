@@ -23,7 +23,7 @@ Examples:
   shamba export db --format csv --header id,name,note --columns   (imported with --key id)
   shamba export db --format jsonl --values-only                   (imported with --key FIELD)";
 
-/// Export entries, in key order, to a file or standard output, without the times at which some expire
+/// Export entries, in key order, to a file or standard output; when they expire is left out
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExportArgs {

@@ -141,7 +141,7 @@ impl<'a> Get<'a> {
     }
 
     /// Goes on to the end, reading one block after another.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&mut self) -> Result<TableGet> {
         loop {
             let need = match self.poll()? {
