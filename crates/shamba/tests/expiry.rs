@@ -5,13 +5,14 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Replay, Rng};
 use shamba::fs::MemFs;
 use shamba::{
-    Db, IterOptions, KeyspaceOptions, ManualClock, MemoryBudget, Options, Snapshot, WriteBatch,
-    WriteOptions,
+    Clock, Db, IterOptions, KeyspaceOptions, ManualClock, MemoryBudget, Options, Snapshot,
+    WriteBatch, WriteOptions,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -41,7 +42,6 @@ impl Place {
 
     /// The time in so long.
     fn after(&self, by: Duration) -> SystemTime {
-        use shamba::Clock;
         self.clock.now() + by
     }
 }
@@ -291,6 +291,42 @@ fn a_transaction_sees_what_expires_as_of_its_beginning() {
     assert_eq!(read(&db, "b"), some("1"));
     at.clock.advance(MINUTE);
     assert_eq!(read(&db, "b"), None);
+}
+
+/// A clock that goes on by a millisecond whenever it is asked.
+#[derive(Debug, Default)]
+struct RestlessClock(AtomicU64);
+
+impl Clock for RestlessClock {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.0.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+#[test]
+fn keys_that_are_looked_up_together_are_looked_up_at_one_time() {
+    for flushed in [false, true] {
+        let clock = Arc::new(RestlessClock::default());
+        let options = Options::new().fs(Arc::new(MemFs::new())).clock(clock);
+        let db = options.background_threads(0).open("/db").unwrap();
+        let mut batch = WriteBatch::new();
+        let keys: Vec<_> = (0..50u32).map(u32::to_be_bytes).collect();
+        for key in &keys {
+            batch.put_until(key, "v", UNIX_EPOCH + Duration::from_millis(200));
+        }
+        db.write(batch).unwrap();
+        if flushed {
+            db.flush().unwrap();
+        }
+        let mut answers = [false, false];
+        for _ in 0..300 {
+            let found = db.multi_get(&keys).unwrap();
+            let there = found[0].is_some();
+            assert!(found.iter().all(|value| value.is_some() == there));
+            answers[usize::from(there)] = true;
+        }
+        assert_eq!(answers, [true, true]);
+    }
 }
 
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
