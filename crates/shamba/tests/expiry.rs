@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use common::{Replay, Rng};
 use shamba::fs::MemFs;
 use shamba::{
-    Clock, Db, IterOptions, KeyspaceOptions, ManualClock, MemoryBudget, Options, Snapshot,
+    Clock, Db, Error, IterOptions, KeyspaceOptions, ManualClock, MemoryBudget, Options, Snapshot,
     WriteBatch, WriteOptions,
 };
 
@@ -326,6 +326,68 @@ fn keys_that_are_looked_up_together_are_looked_up_at_one_time() {
             answers[usize::from(there)] = true;
         }
         assert_eq!(answers, [true, true]);
+    }
+}
+
+/// A batch in which something has a time to live of its own is written with another for the rest.
+#[test]
+fn the_largest_values_may_have_a_time_to_live() {
+    for limit in [1 << 20, 2 << 20, 32 << 20] {
+        let at = Place::new();
+        let options = at.options().memory(MemoryBudget::bytes(limit));
+        let mut db = options.clone().open("/db").unwrap();
+        let most = match db.put("a", vec![0; 65 << 20]).unwrap_err() {
+            Error::ValueTooLarge { max, .. } => max,
+            error => panic!("{error}"),
+        };
+        let value = vec![7; most];
+        let until = at.after(MINUTE);
+        db.put_with("put", &value, for_a_minute()).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put_until("until", &value, until);
+        db.write(batch.clone()).unwrap();
+        batch.clear();
+        batch.put_until("both", &value, until);
+        batch.put("other", "v");
+        db.write_with(batch.clone(), for_a_minute()).unwrap();
+        let one_more = vec![7; most + 1];
+        for key in ["put", "until"] {
+            let refused = match key {
+                "put" => db.put_with(key, &one_more, for_a_minute()),
+                _ => {
+                    batch.clear();
+                    batch.put_until(key, &one_more, until);
+                    db.write_with(batch.clone(), for_a_minute())
+                }
+            };
+            assert!(
+                matches!(refused, Err(Error::ValueTooLarge { len, max, .. })
+                    if (len, max) == (most + 1, most)),
+                "{refused:?}"
+            );
+        }
+        for step in 0..4 {
+            match step {
+                0 => {}
+                1 => {
+                    let fs = Arc::new(at.fs.kill_clone());
+                    db = options.clone().fs(fs).open("/db").unwrap();
+                }
+                2 => db.flush().unwrap(),
+                _ => db.compact_range(None, None).unwrap(),
+            }
+            for key in ["put", "until", "both"] {
+                let found = db.get(key).unwrap();
+                assert!(
+                    found.as_deref() == Some(&value),
+                    "{key} under {limit}, {step}"
+                );
+            }
+            assert_eq!(db.len().unwrap(), 4);
+        }
+        assert_eq!(db.stats().memory.budget.overdraft, 0);
+        at.clock.advance(MINUTE);
+        assert!(db.is_empty().unwrap());
     }
 }
 

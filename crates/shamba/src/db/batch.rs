@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use crate::base::clock::{Moment, moment_of};
 use crate::base::coding;
-use crate::base::expiring::EXPIRY_BYTES;
+use crate::base::expiring::{self, EXPIRY_BYTES};
 use crate::base::key::{EntryKind, MAX_KEY_LEN, MAX_VALUE_LEN, Tag};
 use crate::error::Result;
 use crate::memtable::Memtable;
@@ -210,7 +210,9 @@ impl WriteBatch {
                 (EntryKind::Put, None) => batch.push(op.keyspace, op.key, Some(op.value)),
                 (EntryKind::Delete, _) => batch.push(op.keyspace, op.key, None),
                 (EntryKind::Expiring, _) => {
-                    batch.push_kind(op.keyspace, op.key, op.kind, &[], op.value);
+                    if let Some((until, value)) = expiring::split(op.value) {
+                        batch.push_until(op.keyspace, op.key, value, until);
+                    }
                 }
             }
         }
