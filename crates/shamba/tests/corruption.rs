@@ -39,7 +39,8 @@ fn options(keyspace: &KeyspaceOptions, fs: MemFs) -> Options {
         .keyspace(keyspace.clone())
 }
 
-/// Tables on several levels, tombstones, entries with a time to live, a value of several pages, and a log that is not empty.
+/// Tables on several levels, tombstones, entries with a time to live, a value of several pages, and
+/// a log that is not empty.
 fn sample(name: &'static str, keyspace: KeyspaceOptions) -> Sample {
     let fs = MemFs::new();
     let db = options(&keyspace, fs.clone())
