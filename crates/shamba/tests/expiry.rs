@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Replay, Rng};
@@ -326,6 +326,52 @@ fn keys_that_are_looked_up_together_are_looked_up_at_one_time() {
             answers[usize::from(there)] = true;
         }
         assert_eq!(answers, [true, true]);
+    }
+}
+
+/// A clock at the epoch, that once it is let go is a minute later or not, in turn, so many times.
+#[derive(Debug, Default)]
+struct WaveringClock {
+    goes: AtomicBool,
+    turns: AtomicU64,
+}
+
+impl Clock for WaveringClock {
+    fn now(&self) -> SystemTime {
+        if !self.goes.load(Ordering::SeqCst) {
+            return UNIX_EPOCH;
+        }
+        let turns = self.turns.load(Ordering::SeqCst);
+        self.turns.store(turns.saturating_sub(1), Ordering::SeqCst);
+        UNIX_EPOCH + MINUTE * u32::from(turns.is_multiple_of(2))
+    }
+}
+
+/// What it said when a file was chosen holds when the file is rewritten.
+#[test]
+fn a_clock_that_goes_back_and_forth_causes_no_merge_in_vain() {
+    for turns in [5_000, 5_001] {
+        let clock = Arc::new(WaveringClock::default());
+        clock.turns.store(turns, Ordering::SeqCst);
+        let options = Options::new().fs(Arc::new(MemFs::new()));
+        let options = options.background_threads(0).clock(clock.clone());
+        let db = options.open("/db").unwrap();
+        let mut batch = WriteBatch::new();
+        for number in 0..100u32 {
+            batch.put_until(number.to_be_bytes(), "v", UNIX_EPOCH + MINUTE / 2);
+        }
+        db.write(batch).unwrap();
+        db.compact_range(None, None).unwrap();
+        let before = db.stats().counters.compactions;
+        clock.goes.store(true, Ordering::SeqCst);
+        while clock.turns.load(Ordering::SeqCst) > 0 {
+            db.wait_for_compaction().unwrap();
+            db.compact_range(None, None).unwrap();
+            db.get("key").unwrap();
+        }
+        let counters = db.stats().counters;
+        assert!(counters.compactions <= before + 1, "{counters:?}");
+        assert_eq!(counters.entries_expired, 100);
     }
 }
 
