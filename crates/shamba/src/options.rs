@@ -100,7 +100,8 @@ pub struct KeyspaceOptions {
     /// then does such a merge.
     pub merge_for_scans: bool,
     /// How long entries live that are written without a time to live of their own. Default `None`:
-    /// for ever. Those written before it was changed live as long as they were to.
+    /// for ever. In whole milliseconds. Those written before it was changed live as long as they
+    /// were to.
     pub ttl: Option<Duration>,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.

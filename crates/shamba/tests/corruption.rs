@@ -8,11 +8,12 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use common::{Map, Rng, contents, full_run, on_every_core, small_keyspace};
 use shamba::fs::MemFs;
 use shamba::{
-    Compression, Db, Error, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions,
+    Compression, Db, Error, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, ManualClock,
     MemoryBudget, Options, Result, WriteBatch, WriteOptions,
 };
 
@@ -32,12 +33,14 @@ fn options(keyspace: &KeyspaceOptions, fs: MemFs) -> Options {
     Options::new()
         .fs(Arc::new(fs))
         .memory(MemoryBudget::bytes(4 << 20))
+        .clock(Arc::new(ManualClock::new()))
         .background_threads(0)
         .create_if_missing(false)
         .keyspace(keyspace.clone())
 }
 
-/// Tables on several levels, tombstones, a value of several pages, and a log that is not empty.
+/// Tables on several levels, tombstones, entries with a time to live, a value of several pages, and
+/// a log that is not empty.
 fn sample(name: &'static str, keyspace: KeyspaceOptions) -> Sample {
     let fs = MemFs::new();
     let db = options(&keyspace, fs.clone())
@@ -59,6 +62,12 @@ fn sample(name: &'static str, keyspace: KeyspaceOptions) -> Sample {
         before.push(contents.clone());
         if i % 7 == 6 {
             batch.delete(&key);
+            contents.remove(&key);
+        } else if i % 5 == 4 {
+            batch.put_until(&key, &value, UNIX_EPOCH + Duration::from_millis(i.into()));
+            contents.insert(key, value);
+        } else if i % 11 == 10 {
+            batch.put_until(&key, &value, UNIX_EPOCH);
             contents.remove(&key);
         } else {
             batch.put(&key, &value);

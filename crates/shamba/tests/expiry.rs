@@ -5,13 +5,14 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Replay, Rng};
 use shamba::fs::MemFs;
 use shamba::{
-    Db, IterOptions, KeyspaceOptions, ManualClock, MemoryBudget, Options, Snapshot, WriteBatch,
-    WriteOptions,
+    Clock, Db, Error, IterOptions, KeyspaceOptions, ManualClock, MemoryBudget, Options, Snapshot,
+    WriteBatch, WriteOptions,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -41,7 +42,6 @@ impl Place {
 
     /// The time in so long.
     fn after(&self, by: Duration) -> SystemTime {
-        use shamba::Clock;
         self.clock.now() + by
     }
 }
@@ -291,6 +291,150 @@ fn a_transaction_sees_what_expires_as_of_its_beginning() {
     assert_eq!(read(&db, "b"), some("1"));
     at.clock.advance(MINUTE);
     assert_eq!(read(&db, "b"), None);
+}
+
+/// A clock that goes on by a millisecond whenever it is asked.
+#[derive(Debug, Default)]
+struct RestlessClock(AtomicU64);
+
+impl Clock for RestlessClock {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.0.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+#[test]
+fn keys_that_are_looked_up_together_are_looked_up_at_one_time() {
+    for flushed in [false, true] {
+        let clock = Arc::new(RestlessClock::default());
+        let options = Options::new().fs(Arc::new(MemFs::new())).clock(clock);
+        let db = options.background_threads(0).open("/db").unwrap();
+        let mut batch = WriteBatch::new();
+        let keys: Vec<_> = (0..50u32).map(u32::to_be_bytes).collect();
+        for key in &keys {
+            batch.put_until(key, "v", UNIX_EPOCH + Duration::from_millis(200));
+        }
+        db.write(batch).unwrap();
+        if flushed {
+            db.flush().unwrap();
+        }
+        let mut answers = [false, false];
+        for _ in 0..300 {
+            let found = db.multi_get(&keys).unwrap();
+            let there = found[0].is_some();
+            assert!(found.iter().all(|value| value.is_some() == there));
+            answers[usize::from(there)] = true;
+        }
+        assert_eq!(answers, [true, true]);
+    }
+}
+
+/// A clock at the epoch, that once it is let go is a minute later or not, in turn, so many times.
+#[derive(Debug, Default)]
+struct WaveringClock {
+    goes: AtomicBool,
+    turns: AtomicU64,
+}
+
+impl Clock for WaveringClock {
+    fn now(&self) -> SystemTime {
+        if !self.goes.load(Ordering::SeqCst) {
+            return UNIX_EPOCH;
+        }
+        let turns = self.turns.load(Ordering::SeqCst);
+        self.turns.store(turns.saturating_sub(1), Ordering::SeqCst);
+        UNIX_EPOCH + MINUTE * u32::from(turns.is_multiple_of(2))
+    }
+}
+
+/// What it said when a file was chosen holds when the file is rewritten.
+#[test]
+fn a_clock_that_goes_back_and_forth_causes_no_merge_in_vain() {
+    for turns in [5_000, 5_001] {
+        let clock = Arc::new(WaveringClock::default());
+        clock.turns.store(turns, Ordering::SeqCst);
+        let options = Options::new().fs(Arc::new(MemFs::new()));
+        let options = options.background_threads(0).clock(clock.clone());
+        let db = options.open("/db").unwrap();
+        let mut batch = WriteBatch::new();
+        for number in 0..100u32 {
+            batch.put_until(number.to_be_bytes(), "v", UNIX_EPOCH + MINUTE / 2);
+        }
+        db.write(batch).unwrap();
+        db.compact_range(None, None).unwrap();
+        let before = db.stats().counters.compactions;
+        clock.goes.store(true, Ordering::SeqCst);
+        while clock.turns.load(Ordering::SeqCst) > 0 {
+            db.wait_for_compaction().unwrap();
+            db.compact_range(None, None).unwrap();
+            db.get("key").unwrap();
+        }
+        let counters = db.stats().counters;
+        assert!(counters.compactions <= before + 1, "{counters:?}");
+        assert_eq!(counters.entries_expired, 100);
+    }
+}
+
+/// A batch in which something has a time to live of its own is written with another for the rest.
+#[test]
+fn the_largest_values_may_have_a_time_to_live() {
+    for limit in [1 << 20, 2 << 20, 32 << 20] {
+        let at = Place::new();
+        let options = at.options().memory(MemoryBudget::bytes(limit));
+        let mut db = options.clone().open("/db").unwrap();
+        let most = match db.put("a", vec![0; 65 << 20]).unwrap_err() {
+            Error::ValueTooLarge { max, .. } => max,
+            error => panic!("{error}"),
+        };
+        let value = vec![7; most];
+        let until = at.after(MINUTE);
+        db.put_with("put", &value, for_a_minute()).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put_until("until", &value, until);
+        db.write(batch.clone()).unwrap();
+        batch.clear();
+        batch.put_until("both", &value, until);
+        batch.put("other", "v");
+        db.write_with(batch.clone(), for_a_minute()).unwrap();
+        let one_more = vec![7; most + 1];
+        for key in ["put", "until"] {
+            let refused = match key {
+                "put" => db.put_with(key, &one_more, for_a_minute()),
+                _ => {
+                    batch.clear();
+                    batch.put_until(key, &one_more, until);
+                    db.write_with(batch.clone(), for_a_minute())
+                }
+            };
+            assert!(
+                matches!(refused, Err(Error::ValueTooLarge { len, max, .. })
+                    if (len, max) == (most + 1, most)),
+                "{refused:?}"
+            );
+        }
+        for step in 0..4 {
+            match step {
+                0 => {}
+                1 => {
+                    let fs = Arc::new(at.fs.kill_clone());
+                    db = options.clone().fs(fs).open("/db").unwrap();
+                }
+                2 => db.flush().unwrap(),
+                _ => db.compact_range(None, None).unwrap(),
+            }
+            for key in ["put", "until", "both"] {
+                let found = db.get(key).unwrap();
+                assert!(
+                    found.as_deref() == Some(&value),
+                    "{key} under {limit}, {step}"
+                );
+            }
+            assert_eq!(db.len().unwrap(), 4);
+        }
+        assert_eq!(db.stats().memory.budget.overdraft, 0);
+        at.clock.advance(MINUTE);
+        assert!(db.is_empty().unwrap());
+    }
 }
 
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;

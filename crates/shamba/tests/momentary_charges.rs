@@ -7,10 +7,13 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{small_keyspace, small_options};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, MemFs, Op};
-use shamba::{Db, FilterPolicy, MemoryBudget, Options, Role};
+use shamba::{
+    Clock, Db, Error, FilterPolicy, MemoryBudget, Options, Role, WriteBatch, WriteOptions,
+};
 
 const DIR: &str = "/db";
 
@@ -193,4 +196,57 @@ fn large_entries_on_their_way_are_charged_and_few() {
         matches!(error, shamba::Error::ValueTooLarge { .. }),
         "{error}"
     );
+}
+
+/// A clock that notes what the log is charged, and how often it is asked.
+#[derive(Debug)]
+struct ChargeClock {
+    memory: MemoryBudget,
+    charged: AtomicU64,
+    asked: AtomicU64,
+}
+
+impl Clock for ChargeClock {
+    fn now(&self) -> SystemTime {
+        let charged = charged(&self.memory, Role::Wal);
+        self.charged.fetch_max(charged, Relaxed);
+        self.asked.fetch_add(1, Relaxed);
+        UNIX_EPOCH
+    }
+}
+
+/// The caller's batch is there beside it until it is made.
+#[test]
+fn the_copy_of_a_batch_that_gets_a_time_to_live_is_charged() {
+    let memory = MemoryBudget::bytes(16 << 20);
+    let clock = Arc::new(ChargeClock {
+        memory: memory.clone(),
+        charged: AtomicU64::new(0),
+        asked: AtomicU64::new(0),
+    });
+    let options = Options::new()
+        .fs(Arc::new(MemFs::new()))
+        .clock(clock.clone());
+    let options = options.memory(memory.clone()).background_threads(0);
+    let db = options.open(DIR).unwrap();
+    let (mut batch, mut larger) = (WriteBatch::new(), WriteBatch::new());
+    for number in 0..2_000u32 {
+        batch.put(number.to_be_bytes(), [7; 1000]);
+    }
+    for number in 0..8_000u32 {
+        larger.put(number.to_be_bytes(), [7; 1000]);
+    }
+    db.put("first", "v").unwrap();
+    let idle = charged(&memory, Role::Wal);
+    let for_a_minute = WriteOptions::new().ttl(Duration::from_secs(60));
+    db.write_with(batch, for_a_minute).unwrap();
+    let copied = clock.charged.load(Relaxed) - idle;
+    assert!((2_000_000..2_500_000).contains(&copied), "{copied}");
+    assert_eq!(charged(&memory, Role::Wal), idle);
+    assert_eq!(db.len().unwrap(), 2_001);
+    // What is too large is not copied.
+    let asked = clock.asked.load(Relaxed);
+    let refused = db.write_with(larger, for_a_minute).unwrap_err();
+    assert!(matches!(refused, Error::BatchTooLarge { .. }), "{refused}");
+    assert_eq!(clock.asked.load(Relaxed), asked);
 }

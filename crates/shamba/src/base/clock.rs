@@ -10,7 +10,8 @@ pub(crate) type Moment = u64;
 pub(crate) const NEVER: Moment = Moment::MAX;
 
 /// Where a database gets the time from, by which entries expire. One that goes back makes entries
-/// live longer; those that a merge found expired stay gone.
+/// live longer; those that a merge found expired stay gone, and for snapshots all that had expired
+/// by then.
 pub trait Clock: Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> SystemTime;

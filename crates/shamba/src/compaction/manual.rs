@@ -163,7 +163,10 @@ fn rewrite(
                 && file.max_seq() <= options.oldest_snapshot
             {
                 match reclaim::rewrite(version, level, run, file, REASON) {
-                    Some(task) if task.bottom => return Some(Some(task)),
+                    Some(task) if task.bottom => {
+                        let expired_to = options.expired_to;
+                        return Some(Some(Task { expired_to, ..task }));
+                    }
                     Some(_) => {}
                     None => blocked = Some(None),
                 }

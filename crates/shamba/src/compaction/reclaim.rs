@@ -52,7 +52,9 @@ pub(super) fn in_place(version: &Version, options: &PickerOptions) -> Option<Tas
                 && !file.is_busy()
                 && is_bottom(version, level, run.id(), file)
             {
-                return rewrite(version, level, run, file, "file holds dead entries");
+                let task = rewrite(version, level, run, file, "file holds dead entries");
+                let expired_to = options.expired_to;
+                return task.map(|task| Task { expired_to, ..task });
             }
         }
     }

@@ -27,6 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::policy::PickerOptions;
+use crate::base::clock::Moment;
 use crate::version::{FileMeta, MovedFile, RemovedFile, Run, Version};
 
 /// Keys that an input of a merge holds: that of its cursor, two and a separator with its open
@@ -84,6 +85,9 @@ pub(crate) struct Task {
     /// No older data of any key in the inputs lies outside them, so tombstones that every snapshot
     /// sees may go. Stays true while the task runs.
     pub(crate) bottom: bool,
+    /// What expires up to this moment had expired when it was picked, if it may be for that: it
+    /// drops it whatever the clock says when it runs.
+    pub(crate) expired_to: Moment,
     /// Why, for the log.
     pub(crate) reason: &'static str,
 }
@@ -397,6 +401,7 @@ impl Draft {
             kind,
             cut: self.cut,
             bottom,
+            expired_to: 0,
             reason,
         })
     }

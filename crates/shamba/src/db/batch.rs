@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use crate::base::clock::{Moment, moment_of};
 use crate::base::coding;
-use crate::base::expiring::EXPIRY_BYTES;
+use crate::base::expiring::{self, EXPIRY_BYTES};
 use crate::base::key::{EntryKind, MAX_KEY_LEN, MAX_VALUE_LEN, Tag};
 use crate::error::Result;
 use crate::memtable::Memtable;
@@ -210,7 +210,9 @@ impl WriteBatch {
                 (EntryKind::Put, None) => batch.push(op.keyspace, op.key, Some(op.value)),
                 (EntryKind::Delete, _) => batch.push(op.keyspace, op.key, None),
                 (EntryKind::Expiring, _) => {
-                    batch.push_kind(op.keyspace, op.key, op.kind, &[], op.value);
+                    if let Some((until, value)) = expiring::split(op.value) {
+                        batch.push_until(op.keyspace, op.key, value, until);
+                    }
                 }
             }
         }
@@ -357,24 +359,73 @@ fn decode<'a>(input: &mut &'a [u8]) -> Option<BatchOp<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fs::MemFs;
+    use crate::{Options, RecoveryMode};
     use proptest::prelude::*;
+
+    /// What has a time to live without room for the moment is damage, in a log too.
+    #[test]
+    fn an_operation_too_short_to_say_when_it_expires_is_malformed() {
+        for len in 0..=EXPIRY_BYTES {
+            let mut batch = WriteBatch::new();
+            batch.push(0, b"whole", Some(b"v"));
+            batch.push_kind(0, b"short", EntryKind::Expiring, &[], &[1; 8][..len]);
+            let ops: Vec<_> = BatchOps(batch.rep()).collect();
+            let is_whole = len == EXPIRY_BYTES;
+            assert!(ops.len() == 2 && ops[0].is_some() && ops[1].is_some() == is_whole);
+
+            let fs = MemFs::new();
+            let options = Options::new().background_threads(0);
+            let db = options
+                .clone()
+                .fs(Arc::new(fs.clone()))
+                .open("/db")
+                .unwrap();
+            db.put("before", "v").unwrap();
+            db.write(batch).unwrap();
+            let again = options.fs(Arc::new(fs.kill_clone()));
+            for mode in [RecoveryMode::TolerateTornTail, RecoveryMode::PointInTime] {
+                let opened = again.clone().recovery(mode).open("/db");
+                match opened {
+                    Ok(db) if is_whole => assert!(db.contains_key("whole").unwrap()),
+                    Ok(db) => assert!(
+                        mode == RecoveryMode::PointInTime
+                            && db.contains_key("before").unwrap()
+                            && db.len().unwrap() == 1
+                    ),
+                    Err(error) => assert!(!is_whole && error.is_corruption(), "{error}"),
+                }
+            }
+        }
+    }
 
     proptest! {
         #[test]
         fn operations_come_back_as_they_went_in(
             ops in prop::collection::vec(
-                (any::<u32>(), any::<Vec<u8>>(), any::<Option<Vec<u8>>>()),
+                (any::<u32>(), any::<Vec<u8>>(), any::<Option<(Vec<u8>, Option<Moment>)>>()),
                 0..20,
             )
         ) {
             let mut batch = WriteBatch::new();
             for (keyspace, key, value) in &ops {
-                batch.push(*keyspace, key, value.as_deref());
+                match value {
+                    Some((value, Some(until))) => {
+                        batch.push_until(*keyspace, key, value, *until);
+                    }
+                    Some((value, None)) => batch.push(*keyspace, key, Some(value)),
+                    None => batch.push(*keyspace, key, None),
+                }
             }
             let back: Vec<_> = BatchOps(batch.rep())
                 .map(|op| {
                     let op = op?;
-                    let value = (op.kind == EntryKind::Put).then(|| op.value.to_vec());
+                    let value = match op.kind {
+                        EntryKind::Put => Some((op.value.to_vec(), None)),
+                        EntryKind::Delete => None,
+                        EntryKind::Expiring => expiring::split(op.value)
+                            .map(|(until, value)| (value.to_vec(), Some(until))),
+                    };
                     Some((op.keyspace, op.key.to_vec(), value))
                 })
                 .collect::<Option<_>>()

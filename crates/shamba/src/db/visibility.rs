@@ -39,6 +39,9 @@ struct Registered {
     /// Holders of what found no place in the list, by the oldest number and the earliest time: none
     /// of them is in it, and none comes into it while there is such a holder.
     unlisted: Option<HeldPoint>,
+    /// The latest moment up to which a flush or merge may drop what has expired: none is taken at
+    /// an earlier one, though the clock was asked before or went back.
+    dropped_to: Moment,
 }
 
 /// What somebody holds.
@@ -65,6 +68,7 @@ impl Visibility {
                 list: Vec::new(),
                 memory: budget.open_account(Role::Tables),
                 unlisted: None,
+                dropped_to: 0,
             }),
         }
     }
@@ -91,10 +95,11 @@ impl Visibility {
         self.acquire_at(NEVER)
     }
 
-    /// The same for a snapshot that is taken at a moment.
+    /// The same for a snapshot that is taken at a moment, or later where more is being dropped.
     pub(super) fn acquire_at(&self, time: Moment) -> SnapshotPoint {
         let mut registered = self.registered.lock();
         let seq = self.newest();
+        let time = time.max(registered.dropped_to);
         let point = SnapshotPoint { seq, time };
         registered.add(point);
         point
@@ -109,15 +114,18 @@ impl Visibility {
         self.registered.lock().remove(point);
     }
 
-    /// Every number a reader may use from now, a moment, on is one of these or above the last.
+    /// Every number a reader may use from now, a moment, on is one of these or above the last. For
+    /// a flush or merge, which may drop what they say.
     pub(super) fn boundaries(&self, now: Moment) -> Boundaries {
-        let registered = self.registered.lock();
+        let mut registered = self.registered.lock();
+        let expired_to = registered.expired_to(now);
+        registered.dropped_to = registered.dropped_to.max(expired_to);
         let mut each: Vec<SeqNo> = registered.list.iter().map(|held| held.point.seq).collect();
         each.push(self.newest());
         Boundaries {
             each,
             dense_from: registered.unlisted.map(|held| held.point.seq),
-            expired_to: registered.expired_to(now),
+            expired_to,
         }
     }
 
@@ -222,6 +230,20 @@ impl Registered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What it drops is gone by the time that it is installed, whatever the clock says meanwhile.
+    #[test]
+    fn no_snapshot_is_taken_at_a_time_of_which_a_merge_drops_something() {
+        let visibility = Visibility::new(1, &Budget::new(1 << 20));
+        let held = visibility.acquire_at(7);
+        assert_eq!((held.time, visibility.boundaries(10).expired_to), (7, 7));
+        visibility.release(held);
+        assert_eq!(visibility.boundaries(10).expired_to, 10);
+        // The clock was asked before, or went back.
+        assert_eq!(visibility.acquire_at(8).time, 10);
+        assert_eq!(visibility.acquire_at(11).time, 11);
+        assert_eq!(visibility.boundaries(20).expired_to, 10);
+    }
 
     #[test]
     fn snapshots_are_charged_while_they_are_held() {

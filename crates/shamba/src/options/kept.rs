@@ -167,7 +167,12 @@ impl KeptOptions {
             LEVEL0_STALL => options.level0_stall = take_u32_varint(input)?,
             TARGET_FILE => options.target_file = take_varint(input)?,
             MERGE_FOR_SCANS => options.merge_for_scans = take_varint(input)? != 0,
-            TTL => options.ttl = Some(Duration::from_millis(take_varint(input)?)),
+            TTL => {
+                options.ttl = Some(match take_varint(input)? {
+                    u64::MAX => Duration::MAX,
+                    millis => Duration::from_millis(millis),
+                });
+            }
             AUTO_DESIGN => {
                 options.auto_design = Some(AutoDesign {
                     every: take_varint(input)?,
@@ -472,7 +477,11 @@ mod tests {
                     epoch_lookups,
                     auto_design,
                     merge_for_scans,
-                    ttl: (epoch_lookups % 2 == 0).then(|| Duration::from_millis(epoch_lookups)),
+                    ttl: match epoch_lookups % 3 {
+                        0 => None,
+                        1 => Some(Duration::MAX),
+                        _ => Some(Duration::from_millis(epoch_lookups)),
+                    },
                     restart_interval,
                 }
             })

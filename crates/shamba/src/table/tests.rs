@@ -492,6 +492,47 @@ fn an_empty_table_is_a_table() {
     check_table(&env, &[], &[(b"k".to_vec(), 1)], 1).unwrap();
 }
 
+/// Of an entry with a time to live that has no room for the moment nobody makes an answer.
+#[test]
+fn an_entry_too_short_to_say_when_it_expires_is_damage() {
+    for (len, at) in [0, 1, 7]
+        .into_iter()
+        .flat_map(|len| (0..20).map(move |at| (len, at)))
+    {
+        let env = Folder::new(1 << 20);
+        let mut entries: Vec<Entry> = (0..20).map(|i| put([b'a' + i], 7, [i; 30])).collect();
+        entries[at].1 = Tag::new(7, EntryKind::Expiring);
+        entries[at].2.truncate(len);
+        env.build("t.sst", &entries, TableBuildOptions::default());
+        let table = env.open("t.sst").unwrap();
+        for (i, entry) in entries.iter().enumerate() {
+            for lookup in [
+                Lookup::new(&entry.0, 9, true),
+                Lookup::new(&entry.0, 9, true).for_key_only(),
+            ] {
+                let got = table.get(&lookup, u8::MAX, &mut LookupStats::default());
+                if i == at {
+                    assert!(got.unwrap_err().is_corruption(), "{len} bytes, at {at}");
+                }
+            }
+        }
+        for forward in [true, false] {
+            let mut iter = table.iter(env.scan(0, true));
+            let mut seen = if forward {
+                iter.seek_to_first()
+            } else {
+                iter.seek_to_last()
+            };
+            while seen.is_ok() && iter.valid() {
+                assert!(iter.tag().kind() == Some(EntryKind::Put));
+                seen = if forward { iter.next() } else { iter.prev() };
+            }
+            assert!(seen.unwrap_err().is_corruption(), "{len} bytes, at {at}");
+        }
+        assert!(!table.verify().unwrap().is_sound());
+    }
+}
+
 #[test]
 fn entries_out_of_order_are_refused() {
     let env = Folder::new(1 << 20);

@@ -1,8 +1,9 @@
 //! What was written, in order, and which of its prefixes a recovered database may be.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
 
-use shamba::{Db, Result, WriteBatch, WriteOptions};
+use shamba::{Clock, Db, ManualClock, Result, WriteBatch, WriteOptions};
 
 use crate::common::{Map, all_contents};
 
@@ -12,9 +13,16 @@ pub type BatchOp = (&'static str, Vec<u8>, Option<Vec<u8>>);
 /// All keyspaces, those without keys left out.
 pub type State = BTreeMap<String, Map>;
 
-/// Batches in the order they were written.
+/// Values that begin so are there for [`LIFE`] from the epoch on.
+pub const EXPIRES: &str = "for a minute: ";
+pub const LIFE: Duration = Duration::from_secs(60);
+
+/// Batches in the order they were written, and what time it is.
 #[derive(Debug, Default, Clone)]
-pub struct History(pub Vec<Vec<BatchOp>>);
+pub struct History {
+    pub batches: Vec<Vec<BatchOp>>,
+    pub clock: ManualClock,
+}
 
 /// How far a writer had come: no crash at this moment may leave fewer than `durable` batches of
 /// the history, nor more than `started`.
@@ -35,11 +43,11 @@ impl History {
         let mut model = State::new();
         let mut found = None;
         let mut elsewhere = None;
-        for applied in 0..=self.0.len() {
+        for applied in 0..=self.batches.len() {
             if applied > 0 {
-                apply(&mut model, &self.0[applied - 1]);
+                apply(&mut model, &self.batches[applied - 1]);
             }
-            if model == *state {
+            if self.live(&model) == *state {
                 if (progress.durable..=progress.started).contains(&applied) {
                     found = Some(applied);
                 } else {
@@ -56,14 +64,27 @@ impl History {
         })
     }
 
+    /// What has not expired of a state.
+    fn live(&self, state: &State) -> State {
+        let mut live = state.clone();
+        if self.clock.now() >= UNIX_EPOCH + LIFE {
+            for map in live.values_mut() {
+                map.retain(|_, value| !expires(value));
+            }
+            live.retain(|_, map| !map.is_empty());
+        }
+        live
+    }
+
     /// The key nearest to an explanation: how the state differs from the whole and the durable.
     fn explain(&self, state: &State, progress: Progress) -> String {
         let mut text = String::new();
-        for upto in [progress.durable, progress.started.min(self.0.len())] {
+        for upto in [progress.durable, progress.started.min(self.batches.len())] {
             let mut model = State::new();
-            self.0[..upto]
+            self.batches[..upto]
                 .iter()
                 .for_each(|batch| apply(&mut model, batch));
+            let model = self.live(&model);
             let differing = |a: &State, b: &State| -> Vec<String> {
                 let keys = a
                     .iter()
@@ -82,6 +103,11 @@ impl History {
         }
         text
     }
+}
+
+/// Whether a value has a time to live.
+pub fn expires(value: &[u8]) -> bool {
+    value.starts_with(EXPIRES.as_bytes())
 }
 
 /// Applies a batch to a model.
@@ -104,6 +130,9 @@ pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
     for (name, key, value) in ops {
         let keyspace = db.keyspace(name)?;
         match value {
+            Some(value) if expires(value) => {
+                batch.put_until_in(&keyspace, key, value, UNIX_EPOCH + LIFE);
+            }
             Some(value) => batch.put_in(&keyspace, key, value),
             None => batch.delete_in(&keyspace, key),
         }
@@ -111,7 +140,14 @@ pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
     Ok(batch)
 }
 
-/// Writes a batch of few operations as a transaction, which reads too, and takes something back.
+/// Whether [`write_as_transaction`] writes a batch: one of few operations, that a small budget has
+/// room for, none of which has a time to live of its own.
+pub fn fits_transaction(ops: &[BatchOp]) -> bool {
+    let mut values = ops.iter().filter_map(|(.., value)| value.as_ref());
+    ops.len() <= 12 && !values.any(|value| expires(value))
+}
+
+/// Writes a batch as a transaction, which reads too, and takes something back.
 pub fn write_as_transaction(db: &Db, ops: &[BatchOp], options: WriteOptions) -> Result<()> {
     let mut transaction = db.transaction();
     transaction.multi_get(&["key000", "key001", "absent"])?;

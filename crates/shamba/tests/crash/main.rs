@@ -14,13 +14,17 @@ mod history;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::UNIX_EPOCH;
 
 use common::{
     Replay, Rng, env_number, on_every_core, random_design, random_keyspace_options, random_options,
 };
-use history::{BatchOp, History, Progress, apply, read_state, to_batch, write_as_transaction};
+use history::{
+    BatchOp, EXPIRES, History, LIFE, Progress, apply, fits_transaction, read_state, to_batch,
+    write_as_transaction,
+};
 use shamba::fs::{FaultFs, Faults, Fs, MemFs, Op};
-use shamba::{Db, Durability, Options, WriteOptions};
+use shamba::{Clock, Db, Durability, ManualClock, Options, WriteOptions};
 
 const DIR: &str = "/db";
 const NAMES: [&str; 3] = ["default", "a", "b"];
@@ -110,10 +114,13 @@ fn random_batch(rng: &mut Rng, number: usize) -> Vec<BatchOp> {
         _ => 1,
     };
     let size = if rng.one_in(30) { 3000 } else { 60 };
+    let some_expire = rng.one_in(3);
     (0..count)
         .map(|i| {
             let key = format!("key{:03}", rng.below(60)).into_bytes();
-            let value = format!("{number}.{i}:").into_bytes();
+            let expires = some_expire && rng.one_in(2);
+            let kind = if expires { EXPIRES } else { "" };
+            let value = format!("{kind}{number}.{i}:").into_bytes();
             let filling = rng.below(size) as usize;
             let value = [value, rng.bytes(filling)].concat();
             (*rng.pick(&NAMES), key, (!rng.one_in(5)).then_some(value))
@@ -123,7 +130,9 @@ fn random_batch(rng: &mut Rng, number: usize) -> Vec<BatchOp> {
 
 /// Writes a history under the camera's eyes. The keyspaces are made before it looks.
 fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) -> History {
-    let mut options = random_options(rng, Arc::new(camera.fs.clone()));
+    let mut history = History::default();
+    let options = random_options(rng, Arc::new(camera.fs.clone()));
+    let mut options = options.clock(Arc::new(history.clock.clone()));
     for name in NAMES {
         options = options.keyspace_options(name, random_keyspace_options(rng));
     }
@@ -142,16 +151,19 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
         .background_threads(threads)
         .open(DIR)
         .unwrap();
-    let mut history = History::default();
-    while history.0.len() < writes {
+    while history.batches.len() < writes {
         match rng.below(60) {
             0 => {
                 db.flush().unwrap();
-                camera.durable.store(history.0.len(), Ordering::SeqCst);
+                camera
+                    .durable
+                    .store(history.batches.len(), Ordering::SeqCst);
             }
             1 => {
                 db.sync().unwrap();
-                camera.durable.store(history.0.len(), Ordering::SeqCst);
+                camera
+                    .durable
+                    .store(history.batches.len(), Ordering::SeqCst);
             }
             2 => db.compact_range(None, None).unwrap(),
             4..7 => {
@@ -159,9 +171,12 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
                 let keyspace = db.keyspace(name).unwrap();
                 keyspace.redesign(random_design(rng)).unwrap();
             }
+            7 if rng.one_in(3) => history.clock.advance(LIFE),
             3 if rng.one_in(4) => {
                 db.close().unwrap();
-                camera.durable.store(history.0.len(), Ordering::SeqCst);
+                camera
+                    .durable
+                    .store(history.batches.len(), Ordering::SeqCst);
                 db = options
                     .clone()
                     .fs(camera.watch())
@@ -170,28 +185,31 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
                     .unwrap();
             }
             _ => {
-                let mut ops = random_batch(rng, history.0.len());
+                let mut ops = random_batch(rng, history.batches.len());
                 ops.iter_mut()
                     .filter(|op| !names.contains(&op.0))
                     .for_each(|op| op.0 = "default");
                 let synced = rng.one_in(8);
-                history.0.push(ops.clone());
-                camera.started.store(history.0.len(), Ordering::SeqCst);
+                history.batches.push(ops.clone());
+                camera
+                    .started
+                    .store(history.batches.len(), Ordering::SeqCst);
                 let durability = Some(if synced {
                     Durability::Synced
                 } else {
                     Durability::Buffered
                 });
                 let options = WriteOptions::new().durability(durability);
-                // Those that a small budget has room for.
-                if ops.len() <= 12 && rng.one_in(3) {
+                if fits_transaction(&ops) && rng.one_in(3) {
                     write_as_transaction(&db, &ops, options).unwrap();
                 } else {
                     db.write_with(to_batch(&db, &ops).unwrap(), options)
                         .unwrap();
                 }
                 if synced {
-                    camera.durable.store(history.0.len(), Ordering::SeqCst);
+                    camera
+                        .durable
+                        .store(history.batches.len(), Ordering::SeqCst);
                 }
             }
         }
@@ -213,7 +231,8 @@ fn reopen(options: &Options, fs: Arc<dyn Fs>, at: &str) -> Db {
 
 /// Recovers from a crash, crashing again on the way, and goes on writing.
 fn check(rng: &mut Rng, history: &History, crash: &Crash) {
-    let mut options = random_options(rng, Arc::new(MemFs::new()));
+    let options = random_options(rng, Arc::new(MemFs::new()));
+    let mut options = options.clock(Arc::new(history.clock.clone()));
     for name in NAMES {
         options = options.keyspace_options(name, random_keyspace_options(rng));
     }
@@ -238,8 +257,14 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) {
     }
 
     // What is recovered is durable, and the database takes writes as before.
+    let mut longer = History {
+        batches: history.batches[..prefix].to_vec(),
+        clock: ManualClock::new(),
+    };
+    let now = history.clock.now().duration_since(UNIX_EPOCH).unwrap();
+    longer.clock.advance(now);
+    let options = options.clock(Arc::new(longer.clock.clone()));
     let db = reopen(&options, Arc::new(crash.fs.clone()), &crash.at);
-    let mut longer = History(history.0[..prefix].to_vec());
     for number in 0..rng.between(1, 10) as usize {
         let mut ops = random_batch(rng, 1_000_000 + number);
         ops.iter_mut()
@@ -247,18 +272,23 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) {
             .for_each(|op| op.0 = "default");
         db.write_with(to_batch(&db, &ops).unwrap(), WriteOptions::synced())
             .unwrap();
-        longer.0.push(ops);
+        longer.batches.push(ops);
     }
     let fs = crash.fs.crash_clone(rng.next());
     drop(db);
-    let state = read_state(&reopen(&options, Arc::new(fs), &crash.at)).unwrap();
+    let db = reopen(&options, Arc::new(fs), &crash.at);
     let progress = Progress {
-        started: longer.0.len(),
-        durable: longer.0.len(),
+        started: longer.batches.len(),
+        durable: longer.batches.len(),
     };
-    longer
-        .prefix_of(&state, progress)
-        .unwrap_or_else(|what| panic!("crashed {}, went on, crashed: {what}", crash.at));
+    for expired in [false, true] {
+        if expired {
+            longer.clock.advance(LIFE);
+        }
+        longer
+            .prefix_of(&read_state(&db).unwrap(), progress)
+            .unwrap_or_else(|what| panic!("crashed {}, went on, crashed: {what}", crash.at));
+    }
 }
 
 fn run_seed(seed: u64) {
@@ -310,7 +340,9 @@ fn kill_then_crash(seed: u64) {
     let _replay = Replay(format!("seed {seed} of the kills"));
     let mut rng = Rng::new(0x9111_0000 + seed);
     let fs = MemFs::new();
-    let mut options = random_options(&mut rng, Arc::new(fs.clone()));
+    let mut history = History::default();
+    let options = random_options(&mut rng, Arc::new(fs.clone()));
+    let mut options = options.clock(Arc::new(history.clock.clone()));
     for name in NAMES {
         options = options.keyspace_options(name, random_keyspace_options(&mut rng));
     }
@@ -319,7 +351,6 @@ fn kill_then_crash(seed: u64) {
         db.create_keyspace(name, random_keyspace_options(&mut rng))
             .unwrap();
     }
-    let mut history = History::default();
     let mut durable = 0;
     for number in 0..rng.between(5, 60) as usize {
         let ops = random_batch(&mut rng, number);
@@ -330,15 +361,15 @@ fn kill_then_crash(seed: u64) {
             Durability::Buffered
         });
         let options = WriteOptions::new().durability(durability);
-        if ops.len() <= 12 && rng.one_in(2) {
+        if fits_transaction(&ops) && rng.one_in(2) {
             write_as_transaction(&db, &ops, options).unwrap();
         } else {
             db.write_with(to_batch(&db, &ops).unwrap(), options)
                 .unwrap();
         }
-        history.0.push(ops);
+        history.batches.push(ops);
         if synced {
-            durable = history.0.len();
+            durable = history.batches.len();
         }
     }
     let killed = fs.kill_clone();
@@ -346,11 +377,11 @@ fn kill_then_crash(seed: u64) {
 
     let camera = Camera::new(&killed, Rng::new(seed), true, 3, usize::MAX);
     let progress = |durable| Progress {
-        started: history.0.len(),
+        started: history.batches.len(),
         durable,
     };
     let db = reopen(&options, camera.watch(), "by a kill");
-    let whole = progress(history.0.len());
+    let whole = progress(history.batches.len());
     history
         .prefix_of(&read_state(&db).unwrap(), whole)
         .unwrap_or_else(|what| panic!("killed: {what}"));
@@ -379,6 +410,7 @@ fn a_finished_checkpoint_survives_a_power_failure() {
         let mut rng = Rng::new(0xc4_0000 + seed);
         let fs = MemFs::new();
         let options = random_options(&mut rng, Arc::new(fs.clone()));
+        let options = options.clock(Arc::new(ManualClock::new()));
         let db = options.clone().open(DIR).unwrap();
         let mut state = history::State::new();
         for number in 0..60 {

@@ -11,13 +11,29 @@ use crate::common::Map;
 
 pub type Bytes = Rc<[u8]>;
 
+/// The time from which on an entry has no value.
+pub type Expiry = u64;
+
+/// That of one without a time to live.
+pub const NEVER: Expiry = Expiry::MAX;
+
+/// What a reader reads at: after so many writes, at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Point {
+    pub at: u64,
+    pub time: u64,
+}
+
 /// A keyspace; it lives on for iterators after it is dropped.
 pub type KeyspaceRef = Rc<RefCell<Versions>>;
 
-/// For each key its versions, oldest first: the moment of the write and the value, `None` for a
-/// delete.
+/// A version of a key: the moment of the write, and the value and how long it is there, `None` for
+/// a delete.
+type Version = (u64, Option<(Bytes, Expiry)>);
+
+/// For each key its versions, oldest first.
 #[derive(Debug, Default)]
-pub struct Versions(BTreeMap<Vec<u8>, Vec<(u64, Option<Bytes>)>>);
+pub struct Versions(BTreeMap<Vec<u8>, Vec<Version>>);
 
 /// What became of a key since a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,19 +46,25 @@ pub enum Change {
 
 impl Versions {
     /// What became of a key since a moment that is held.
-    pub fn change_of(&self, key: &[u8], since: u64) -> Change {
+    pub fn change_of(&self, key: &[u8], since: Point) -> Change {
         let versions = self.0.get(key);
         versions.map_or(Change::None, |versions| change(versions, since))
     }
 
     /// What became of each key since then.
-    pub fn changes_since(&self, since: u64) -> impl Iterator<Item = (&[u8], Change)> {
+    pub fn changes_since(&self, since: Point) -> impl Iterator<Item = (&[u8], Change)> {
         let all = self.0.iter();
         all.map(move |(key, versions)| (&**key, change(versions, since)))
     }
 
     /// Records a write at `now`, forgetting what no reader at or after `oldest_held` can see.
-    pub fn write(&mut self, key: &[u8], value: Option<Bytes>, now: u64, oldest_held: u64) {
+    pub fn write(
+        &mut self,
+        key: &[u8],
+        value: Option<(Bytes, Expiry)>,
+        now: u64,
+        oldest_held: u64,
+    ) {
         let versions = self.0.entry(key.to_vec()).or_default();
         versions.push((now, value));
         let needed = versions
@@ -52,25 +74,25 @@ impl Versions {
         versions.drain(..needed);
     }
 
-    pub fn get(&self, key: &[u8], at: u64) -> Option<Bytes> {
+    pub fn get(&self, key: &[u8], at: Point) -> Option<Bytes> {
         value_at(self.0.get(key)?, at)
     }
 
     /// The first key from `from` on that has a value.
-    pub fn next_from(&self, from: Bound<&[u8]>, at: u64) -> Option<(Vec<u8>, Bytes)> {
+    pub fn next_from(&self, from: Bound<&[u8]>, at: Point) -> Option<(Vec<u8>, Bytes)> {
         let mut range = self.0.range::<[u8], _>((from, Bound::Unbounded));
         range.find_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?)))
     }
 
     /// The last key up to `to` that has a value.
-    pub fn last_to(&self, to: Bound<&[u8]>, at: u64) -> Option<(Vec<u8>, Bytes)> {
+    pub fn last_to(&self, to: Bound<&[u8]>, at: Point) -> Option<(Vec<u8>, Bytes)> {
         let range = self.0.range::<[u8], _>((Bound::Unbounded, to));
         range
             .rev()
             .find_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?)))
     }
 
-    pub fn map_at(&self, at: u64) -> Map {
+    pub fn map_at(&self, at: Point) -> Map {
         let values = self
             .0
             .iter()
@@ -79,19 +101,21 @@ impl Versions {
     }
 }
 
-fn value_at(versions: &[(u64, Option<Bytes>)], at: u64) -> Option<Bytes> {
-    versions
-        .iter()
-        .rev()
-        .find(|(written, _)| *written <= at)?
-        .1
-        .clone()
+fn value_at(versions: &[Version], point: Point) -> Option<Bytes> {
+    let mut newest_first = versions.iter().rev();
+    let (_, value) = newest_first.find(|(written, _)| *written <= point.at)?;
+    let (value, expiry) = value.as_ref()?;
+    (point.time < *expiry).then(|| Bytes::clone(value))
 }
 
-fn change(versions: &[(u64, Option<Bytes>)], since: u64) -> Change {
+fn change(versions: &[Version], since: Point) -> Change {
     match versions.last() {
-        Some((written, value)) if *written > since => {
-            if value.is_none() && value_at(versions, since).is_none() {
+        Some((written, _)) if *written > since.at => {
+            let now = Point {
+                at: *written,
+                ..since
+            };
+            if value_at(versions, now).is_none() && value_at(versions, since).is_none() {
                 Change::AbsentAgain
             } else {
                 Change::Written
@@ -105,7 +129,7 @@ fn change(versions: &[(u64, Option<Bytes>)], since: u64) -> Change {
 #[derive(Debug)]
 pub struct Cursor {
     pub keyspace: KeyspaceRef,
-    pub at: u64,
+    pub at: Point,
     pub options: IterOptions,
     pub place: Option<(Vec<u8>, Bytes)>,
 }

@@ -7,18 +7,19 @@ use std::ops::Bound;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
-    Db, Durability, Error, IterOptions, Keyspace, KeyspaceOptions, MemoryBudget, Options, Role,
-    Snapshot, WriteBatch, WriteOptions,
+    Db, Durability, Error, IterOptions, Keyspace, KeyspaceOptions, ManualClock, MemoryBudget,
+    Options, Role, Snapshot, WriteBatch, WriteOptions,
 };
 
 use crate::common::{
     Map, Rng, contents, random_budget, random_design, random_filter_policy,
     random_keyspace_options, random_options,
 };
-use crate::reference::{Bytes, Cursor, KeyspaceRef};
+use crate::reference::{Bytes, Cursor, Expiry, KeyspaceRef, NEVER, Point};
 use transactions::HeldTransaction;
 
 /// Where the database lies.
@@ -55,12 +56,14 @@ struct Pair {
 
 struct HeldSnapshot {
     real: Snapshot,
-    at: u64,
+    at: Point,
 }
 
 struct HeldIter {
     real: shamba::Cursor,
     model: Cursor,
+    /// Whether it is a snapshot's: then it reads at that one's time.
+    of_snapshot: bool,
 }
 
 const NAMES: [&str; 4] = ["default", "users", "posts", "x"];
@@ -78,6 +81,10 @@ pub struct Run {
     /// accepted.
     least_budget: u64,
     memory: MemoryBudget,
+    clock: ManualClock,
+    /// The clock's time, in milliseconds.
+    time: u64,
+    /// How many writes there were.
     now: u64,
     keyspaces: BTreeMap<String, Pair>,
     /// The options that keyspaces had when the database was closed.
@@ -108,6 +115,8 @@ impl Run {
             bound: 0,
             least_budget,
             memory: MemoryBudget::bytes(1 << 20),
+            clock: ManualClock::new(),
+            time: 0,
             now: 0,
             keyspaces: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -129,11 +138,12 @@ impl Run {
     fn options(&mut self) -> (Options, Vec<&'static str>) {
         self.budget = random_budget(&mut self.rng).max(self.least_budget);
         let mut options = random_options(&mut self.rng, self.storage.fs.clone())
-            .keyspace(random_keyspace_options(&mut self.rng));
+            .clock(Arc::new(self.clock.clone()))
+            .keyspace(self.keyspace_options());
         let mut named = vec!["default"];
         for name in NAMES {
             if self.rng.one_in(2) {
-                options = options.keyspace_options(name, random_keyspace_options(&mut self.rng));
+                options = options.keyspace_options(name, self.keyspace_options());
                 named.push(name);
             }
         }
@@ -146,6 +156,42 @@ impl Run {
             .memory(self.memory.clone())
             .background_threads(self.threads);
         (options, named)
+    }
+
+    /// A time to live, mostly none.
+    fn ttl(&mut self) -> Option<Duration> {
+        if !self.rng.one_in(4) {
+            return None;
+        }
+        let millis = match self.rng.below(20) {
+            0 => 0,
+            1 => return Some(Duration::MAX),
+            2..5 => 1000,
+            _ => self.rng.between(1, 60),
+        };
+        Some(Duration::from_millis(millis))
+    }
+
+    fn keyspace_options(&mut self) -> KeyspaceOptions {
+        let options = random_keyspace_options(&mut self.rng);
+        // As the manifest keeps it.
+        let ttl = self.ttl().filter(|ttl| *ttl < Duration::MAX);
+        options.ttl(if self.rng.one_in(2) { ttl } else { None })
+    }
+
+    /// When what is written into a keyspace now expires, where the write has this time to live.
+    fn expiry(&self, name: &str, ttl: Option<Duration>) -> Expiry {
+        let ttl = ttl.or(self.keyspaces[name].real.options().ttl);
+        let ttl = ttl.map_or(NEVER, |ttl| u64::try_from(ttl.as_millis()).unwrap_or(NEVER));
+        self.time.saturating_add(ttl)
+    }
+
+    /// What is read at now.
+    fn point(&self) -> Point {
+        Point {
+            at: self.now,
+            time: self.time,
+        }
     }
 
     fn open(&mut self, models: &mut BTreeMap<String, KeyspaceRef>) {
@@ -169,7 +215,7 @@ impl Run {
             }
             assert_same(
                 &contents(&real).unwrap(),
-                &model.borrow().map_at(self.now),
+                &model.borrow().map_at(self.point()),
                 &name,
             );
             self.keyspaces.insert(name, Pair { real, model });
@@ -224,18 +270,17 @@ impl Run {
         let held = self
             .snapshots
             .iter()
-            .map(|held| held.at)
-            .chain(self.iters.iter().map(|held| held.model.at))
-            .chain(self.transactions.iter().map(|held| held.at));
+            .map(|held| held.at.at)
+            .chain(self.iters.iter().map(|held| held.model.at.at))
+            .chain(self.transactions.iter().map(|held| held.at.at));
         held.min().unwrap_or(self.now).min(self.now)
     }
 
-    fn record(&mut self, name: &str, key: &[u8], value: Option<&[u8]>) {
+    fn record(&mut self, name: &str, key: &[u8], value: Option<(&[u8], Expiry)>) {
         let oldest = self.oldest_held();
         let model = &self.keyspaces[name].model;
-        model
-            .borrow_mut()
-            .write(key, value.map(Bytes::from), self.now + 1, oldest);
+        let value = value.map(|(value, expiry)| (Bytes::from(value), expiry));
+        model.borrow_mut().write(key, value, self.now + 1, oldest);
     }
 
     pub fn step(&mut self) {
@@ -255,7 +300,8 @@ impl Run {
             720..745 => ("open an iterator", Self::open_iter),
             745..755 => ("drop an iterator", Self::drop_iter),
             755..850 => ("move an iterator", Self::move_iter),
-            850..955 => ("transaction", Self::transaction),
+            850..943 => ("transaction", Self::transaction),
+            943..955 => ("go on", Self::go_on),
             955..960 => ("update", Self::update),
             960..972 => ("flush", Self::flush),
             972..976 => ("compact", Self::compact),
@@ -300,7 +346,7 @@ impl Run {
         }
     }
 
-    fn write(&mut self, batch: WriteBatch) {
+    fn write(&mut self, batch: WriteBatch, ttl: Option<Duration>) {
         let durability = *self.rng.pick(&[
             None,
             None,
@@ -308,20 +354,23 @@ impl Run {
             Some(Durability::Buffered),
             Some(Durability::Synced),
         ]);
-        self.db()
-            .write_with(batch, WriteOptions::new().durability(durability))
-            .unwrap();
+        let options = WriteOptions::new().durability(durability).ttl(ttl);
+        self.db().write_with(batch, options).unwrap();
         self.now += 1;
     }
 
     fn put(&mut self) {
         let (name, key, value) = (self.name(), self.key(), self.value());
-        self.note(|| format!("put {name} {key:?} {} bytes", value.len()));
-        self.record(&name, &key, Some(&value));
+        let ttl = self.ttl();
+        self.note(|| format!("put {name} {key:?} {} bytes for {ttl:?}", value.len()));
+        let expiry = self.expiry(&name, ttl);
+        self.record(&name, &key, Some((&value, expiry)));
+        let options = WriteOptions::new().ttl(ttl);
         if name == "default" && self.rng.one_in(2) {
-            self.db().put(&key, &value).unwrap();
+            self.db().put_with(&key, &value, options).unwrap();
         } else {
-            self.keyspaces[&name].real.put(&key, &value).unwrap();
+            let real = &self.keyspaces[&name].real;
+            real.put_with(&key, &value, options).unwrap();
         }
         self.now += 1;
     }
@@ -341,7 +390,8 @@ impl Run {
     fn batch(&mut self) {
         let count = self.rng.between(1, 25);
         let mut batch = WriteBatch::new();
-        self.note(|| format!("batch of {count}"));
+        let ttl = self.ttl();
+        self.note(|| format!("batch of {count} for {ttl:?}"));
         for _ in 0..count {
             let (name, key) = (self.name(), self.key());
             if self.rng.one_in(4) {
@@ -350,12 +400,24 @@ impl Run {
             } else {
                 let len = self.rng.below(100) as usize;
                 let value = self.rng.bytes(len);
-                batch.put_in(&self.keyspaces[&name].real, &key, &value);
-                self.record(&name, &key, Some(&value));
+                let expiry = if self.rng.one_in(6) {
+                    let expiry = (self.time + self.rng.below(80)).saturating_sub(10);
+                    let real = &self.keyspaces[&name].real;
+                    if name == "default" {
+                        batch.put_until(&key, &value, at_time(expiry));
+                    } else {
+                        batch.put_until_in(real, &key, &value, at_time(expiry));
+                    }
+                    expiry
+                } else {
+                    batch.put_in(&self.keyspaces[&name].real, &key, &value);
+                    self.expiry(&name, ttl)
+                };
+                self.record(&name, &key, Some((&value, expiry)));
             }
         }
         assert_eq!(batch.len() as u64, count);
-        self.write(batch);
+        self.write(batch, ttl);
         self.ops += count;
     }
 
@@ -363,7 +425,7 @@ impl Run {
         let (name, key) = (self.name(), self.key());
         self.note(|| format!("get {name} {key:?}"));
         let pair = &self.keyspaces[&name];
-        let wanted = pair.model.borrow().get(&key, self.now);
+        let wanted = pair.model.borrow().get(&key, self.point());
         if self.ops.is_multiple_of(2) {
             let there = pair.real.contains_key(&key).unwrap();
             assert_eq!(there, wanted.is_some(), "{name} {key:?}");
@@ -383,7 +445,7 @@ impl Run {
         for (key, got) in keys.iter().zip(got) {
             assert_eq!(
                 got.as_deref(),
-                pair.model.borrow().get(key, self.now).as_deref(),
+                pair.model.borrow().get(key, self.point()).as_deref(),
                 "{name} {key:?}"
             );
         }
@@ -392,9 +454,10 @@ impl Run {
 
     fn take_snapshot(&mut self) {
         if self.snapshots.len() < 5 {
-            self.note(|| format!("snapshot at {}", self.now));
+            let at = self.point();
+            self.note(|| format!("snapshot at {at:?}"));
             let real = self.db().snapshot();
-            self.snapshots.push(HeldSnapshot { real, at: self.now });
+            self.snapshots.push(HeldSnapshot { real, at });
         }
     }
 
@@ -427,11 +490,11 @@ impl Run {
         assert_eq!(
             got.as_deref(),
             wanted.as_deref(),
-            "{name} {key:?} at {}",
+            "{name} {key:?} at {:?}",
             held.at
         );
         let there = held.real.contains_key_in(&pair.real, &key).unwrap();
-        assert_eq!(there, wanted.is_some(), "{name} {key:?} at {}", held.at);
+        assert_eq!(there, wanted.is_some(), "{name} {key:?} at {:?}", held.at);
     }
 
     fn open_iter(&mut self) {
@@ -469,7 +532,7 @@ impl Run {
                     held.at,
                 )
             }
-            None => (pair.real.cursor(options.clone()).unwrap(), self.now),
+            None => (pair.real.cursor(options.clone()).unwrap(), self.point()),
         };
         assert!(!real.valid());
         let model = Cursor {
@@ -478,7 +541,26 @@ impl Run {
             options,
             place: None,
         };
-        self.iters.push(HeldIter { real, model });
+        self.iters.push(HeldIter {
+            real,
+            model,
+            of_snapshot: snapshot.is_some(),
+        });
+    }
+
+    /// Time goes on. What expires meanwhile may be gone or there for an iterator of no snapshot:
+    /// there is none then.
+    fn go_on(&mut self) {
+        let plain = self.iters.iter().any(|held| !held.of_snapshot);
+        if plain && self.rng.one_in(2) {
+            return;
+        }
+        self.iters.retain(|held| held.of_snapshot);
+        let most = if self.rng.one_in(10) { 200 } else { 20 };
+        let by = self.rng.between(1, most);
+        self.time += by;
+        self.clock.advance(Duration::from_millis(by));
+        self.note(|| format!("it is {}", self.time));
     }
 
     fn bound(&mut self) -> Bound<Vec<u8>> {
@@ -511,7 +593,7 @@ impl Run {
             let kind = self.rng.below(20);
             let key = self.key();
             self.note(|| format!("move {kind} iterator {held} {key:?}"));
-            let HeldIter { real, model } = &mut self.iters[held];
+            let HeldIter { real, model, .. } = &mut self.iters[held];
             let (moved, ()) = match kind {
                 0 => (real.seek_to_first(), model.first()),
                 1 => (real.seek_to_last(), model.last()),
@@ -598,7 +680,7 @@ impl Run {
 
     fn alter(&mut self) {
         let name = self.name();
-        let options = random_keyspace_options(&mut self.rng);
+        let options = self.keyspace_options();
         self.note(|| format!("alter {name}: {options:?}"));
         self.db().alter_keyspace(&name, options.clone()).unwrap();
         assert_eq!(self.keyspaces[&name].real.options(), options);
@@ -607,7 +689,7 @@ impl Run {
     fn clear(&mut self) {
         let name = self.name();
         self.note(|| format!("clear {name}"));
-        let present = self.keyspaces[&name].model.borrow().map_at(self.now);
+        let present = self.keyspaces[&name].model.borrow().map_at(self.point());
         for key in present.keys() {
             self.record(&name, key, None);
         }
@@ -632,7 +714,7 @@ impl Run {
         let name = self.name();
         self.note(|| format!("scan {name}"));
         let pair = &self.keyspaces[&name];
-        let model = pair.model.borrow().map_at(self.now);
+        let model = pair.model.borrow().map_at(self.point());
         assert_same(&contents(&pair.real).unwrap(), &model, &name);
         let mut iter = pair.real.cursor(IterOptions::default()).unwrap();
         iter.seek_to_last().unwrap();
@@ -682,7 +764,7 @@ impl Run {
             self.end_transactions_of(name);
         } else {
             self.note(|| format!("create keyspace {name}"));
-            let options = random_keyspace_options(&mut self.rng);
+            let options = self.keyspace_options();
             let real = self.db().create_keyspace(name, options).unwrap();
             self.keyspaces.insert(
                 name.to_owned(),
@@ -698,7 +780,7 @@ impl Run {
         let (from, to) = (self.key(), self.key());
         let name = self.name();
         let Pair { real, model } = &self.keyspaces[&name];
-        let map = model.borrow().map_at(self.now);
+        let map = model.borrow().map_at(self.point());
         assert_eq!(real.len().unwrap(), map.len() as u64);
         assert_eq!(real.is_empty().unwrap(), map.is_empty());
         for (end, found, wanted) in [
@@ -768,14 +850,15 @@ impl Run {
         ));
         let budget = random_budget(&mut self.rng).max(self.least_budget);
         let options = random_options(&mut self.rng, self.storage.fs.clone())
-            .keyspace(random_keyspace_options(&mut self.rng))
+            .clock(Arc::new(self.clock.clone()))
+            .keyspace(self.keyspace_options())
             .memory(MemoryBudget::bytes(budget))
             .create_if_missing(false);
         let copy = options.open(&dir).unwrap();
         assert_eq!(copy.keyspaces().len(), self.keyspaces.len());
         for (name, pair) in &self.keyspaces {
             let copied = contents(&copy.keyspace(name).unwrap()).unwrap();
-            assert_same(&copied, &pair.model.borrow().map_at(self.now), name);
+            assert_same(&copied, &pair.model.borrow().map_at(self.point()), name);
         }
         // What happens to the copy does not concern the original.
         copy.put(b"only in the copy", b"1").unwrap();
@@ -792,6 +875,7 @@ impl Run {
         let options = keyspaces.map(|(name, pair)| (name.clone(), pair.real.options()));
         self.kept = options.collect();
         self.close();
+        self.go_on();
         let keyspaces = std::mem::take(&mut self.keyspaces);
         let mut models = keyspaces
             .into_iter()
@@ -824,6 +908,10 @@ impl Run {
         self.check_memory();
         (self.ops, self.over_budget)
     }
+}
+
+fn at_time(millis: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(millis)
 }
 
 fn assert_same(got: &Map, wanted: &Map, name: &str) {

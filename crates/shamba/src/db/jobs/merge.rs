@@ -101,7 +101,8 @@ impl Merger {
         on_the_way: impl Fn() -> Result<()>,
     ) -> Result<usize> {
         // Taken before anything is read: whoever registers later sees at least what is visible now.
-        let boundaries = self.visibility.boundaries(self.shared.now());
+        let now = self.shared.now().max(task.expired_to);
+        let boundaries = self.visibility.boundaries(now);
         let entries = task.files().map(|file| file.entries()).sum();
         let bytes_read = task.input_bytes();
         let sizes = task.inputs.iter().map(|input| {

@@ -85,8 +85,8 @@ pub(super) struct PointReader<'a> {
     keyspace: &'a KeyspaceInner,
     pub(super) state: &'a ReadState,
     seq: SeqNo,
-    /// The moment at which it reads, of a snapshot.
-    time: Option<Moment>,
+    /// The moment at which it reads: of a snapshot, else when it first comes to what expires.
+    time: Cell<Option<Moment>>,
     /// When it began to read, where the cache may be asked for entries.
     epoch: Option<Epoch>,
     /// Whether blocks that tables pin may be used instead of the cache's.
@@ -175,7 +175,7 @@ impl ReadPath {
             keyspace,
             state: &state,
             seq,
-            time: snapshot.map(|snapshot| snapshot.time),
+            time: Cell::new(snapshot.map(|snapshot| snapshot.time)),
             epoch: epoch.filter(|_| keyspace.entries().shows_all_to(seq)),
             use_pinned: self.tables.may_pin(),
             totals: LookupTotals::default(),
@@ -258,7 +258,10 @@ impl<'a> PointReader<'a> {
     /// The moment at which is read.
     #[cold]
     fn time(&self) -> Moment {
-        self.time.unwrap_or_else(|| self.path.shared.now())
+        let time = self.time.get();
+        let time = time.unwrap_or_else(|| self.path.shared.now());
+        self.time.set(Some(time));
+        time
     }
 
     /// Looks again whether memory is plenty: many lookups take a while.

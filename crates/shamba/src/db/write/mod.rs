@@ -115,10 +115,7 @@ impl WritePath {
         self.check_sizes(key.len(), value_len)?;
         map_if_large(key.len(), value_len);
         // The entry is copied, and may wait for its turn and for room in memtables.
-        let _on_its_way = match (key.len() + value_len) as u64 {
-            0..=SMALL_COPY => None,
-            bytes => Some(self.hold_copy(bytes)?),
-        };
+        let _on_its_way = self.hold_copy((key.len() + value_len) as u64)?;
         let mut batch = WriteBatch::new();
         match (value, options.ttl.or_else(|| keyspace.ttl())) {
             (Some(value), Some(ttl)) => {
@@ -130,34 +127,40 @@ impl WritePath {
         self.write_job(batch, options, None)
     }
 
-    /// The right to copy a large entry, which is waited for, and its charge if something gives way
-    /// for it: given back first, so that who comes next does not add to it.
-    fn hold_copy(&self, bytes: u64) -> Result<(Option<Reservation>, Permit)> {
+    /// The right to copy so many bytes if they are not few, which is waited for, and their charge
+    /// if something gives way for it: given back first, so that who comes next does not add to it.
+    fn hold_copy(&self, bytes: u64) -> Result<Option<(Option<Reservation>, Permit)>> {
+        if bytes <= SMALL_COPY {
+            return Ok(None);
+        }
         let budget = self.shared.budget();
         let go_on = || self.shared.check_writable();
         let permit = budget.admit(AdmittedWork::LargeEntries, bytes, go_on)?;
-        Ok((budget.try_reserve(Role::Wal, bytes), permit))
+        Ok(Some((budget.try_reserve(Role::Wal, bytes), permit)))
     }
 
     pub(in crate::db) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        let batch = self.with_ttl(batch, options.ttl);
+        let batch = self.with_ttl(batch, options.ttl)?;
         self.write_job(batch, options, None)
     }
 
     /// A batch with a time to live for what it puts without one, if the write has one or keyspaces
     /// have.
-    fn with_ttl(&self, batch: WriteBatch, ttl: Option<Duration>) -> WriteBatch {
+    fn with_ttl(&self, batch: WriteBatch, ttl: Option<Duration>) -> Result<WriteBatch> {
         let default = &self.default_keyspace;
         let keyspaces = || batch.keyspaces().iter().chain([default]);
         if ttl.is_none() && keyspaces().all(|keyspace| keyspace.ttl().is_none()) {
-            return batch;
+            return Ok(batch);
         }
+        // What is refused is not copied; of what is not, the caller's batch is there meanwhile.
+        self.check_batch(batch.memory())?;
+        let _copied = self.hold_copy(batch.rep().len() as u64)?;
         let now = self.shared.now();
         let until = |number: u32| {
             let of_keyspace = || keyspaces().find(|keyspace| keyspace.id() == number)?.ttl();
             Some(clock::later(now, ttl.or_else(of_keyspace)?))
         };
-        batch.expiring(until)
+        Ok(batch.expiring(until))
     }
 
     /// Writes a batch, unless one of the keys watched was written since the watch began.
@@ -167,7 +170,7 @@ impl WritePath {
         options: WriteOptions,
         watching: &Watching<'_>,
     ) -> Result<()> {
-        let batch = self.with_ttl(batch, options.ttl);
+        let batch = self.with_ttl(batch, options.ttl)?;
         self.write_job(batch, options, Some(watching.watch().clone()))
     }
 

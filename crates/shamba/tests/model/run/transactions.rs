@@ -10,7 +10,7 @@ use shamba::{
 };
 
 use super::Run;
-use crate::reference::{Bytes, Change};
+use crate::reference::{Bytes, Change, Point};
 
 /// A key of a keyspace.
 type Place = (String, Vec<u8>);
@@ -22,7 +22,7 @@ type Own = BTreeMap<Place, Option<Bytes>>;
 pub(super) struct HeldTransaction {
     real: Transaction,
     isolation: Isolation,
-    pub(super) at: u64,
+    pub(super) at: Point,
     own: Own,
     savepoints: Vec<Own>,
     /// What the commit depends on, beside what it writes.
@@ -92,7 +92,7 @@ impl Run {
             13..27 => self.write_in_transaction(held),
             27..32 => Some(self.savepoint(held)),
             32 => {
-                self.note(|| format!("roll back that of {}", held.at));
+                self.note(|| format!("roll back that of {:?}", held.at));
                 held.real.rollback();
                 None
             }
@@ -109,12 +109,12 @@ impl Run {
         let isolation = *self
             .rng
             .pick(&[Isolation::Serializable, Isolation::Snapshot]);
-        self.note(|| format!("begin a transaction at {}: {isolation:?}", self.now));
+        self.note(|| format!("begin a transaction at {:?}: {isolation:?}", self.point()));
         let options = TransactionOptions::new().isolation(isolation);
         self.transactions.push(HeldTransaction {
             real: self.db().transaction_with(options),
             isolation,
-            at: self.now,
+            at: self.point(),
             own: Own::new(),
             savepoints: Vec::new(),
             points: BTreeSet::new(),
@@ -123,14 +123,14 @@ impl Run {
         });
     }
 
-    fn value_then(&self, (name, key): &Place, at: u64) -> Option<Bytes> {
+    fn value_then(&self, (name, key): &Place, at: Point) -> Option<Bytes> {
         self.keyspaces[name].model.borrow().get(key, at)
     }
 
     fn read_in_transaction(&mut self, mut held: HeldTransaction) -> Option<HeldTransaction> {
         let place = (self.name(), self.key());
         let way = self.rng.below(4);
-        self.note(|| format!("read {place:?} in that of {}, way {way}", held.at));
+        self.note(|| format!("read {place:?} in that of {:?}, way {way}", held.at));
         let own = held.own_or_depend(&place, way == 0);
         let wanted = own.unwrap_or_else(|| self.value_then(&place, held.at));
         let (name, key) = &place;
@@ -141,7 +141,7 @@ impl Run {
             1 => {
                 let there = held.real.contains_key_in(real, key);
                 if let Ok(there) = there {
-                    assert_eq!(there, wanted.is_some(), "{place:?} at {}", held.at);
+                    assert_eq!(there, wanted.is_some(), "{place:?} at {:?}", held.at);
                     return Some(held);
                 }
                 there.map(|_| None)
@@ -153,7 +153,7 @@ impl Run {
             Ok(read) => assert_eq!(
                 read.as_deref(),
                 wanted.as_deref(),
-                "{place:?} at {}",
+                "{place:?} at {:?}",
                 held.at
             ),
             Err(error) => {
@@ -171,7 +171,7 @@ impl Run {
         let name = self.name();
         let count = self.rng.between(0, 10);
         let keys: Vec<_> = (0..count).map(|_| self.key()).collect();
-        self.note(|| format!("read {name} {keys:?} in that of {}", held.at));
+        self.note(|| format!("read {name} {keys:?} in that of {:?}", held.at));
         let read = match held.real.multi_get_in(&self.keyspaces[&name].real, &keys) {
             Ok(read) => read,
             Err(error) => {
@@ -187,7 +187,7 @@ impl Run {
             assert_eq!(
                 read.as_deref(),
                 wanted.as_deref(),
-                "{place:?} at {}",
+                "{place:?} at {:?}",
                 held.at
             );
         }
@@ -209,7 +209,7 @@ impl Run {
         let ends = self.rng.below(3);
         self.note(|| {
             format!(
-                "iterate {name} {range:?} in that of {}: {most}, {ends}",
+                "iterate {name} {range:?} in that of {:?}: {most}, {ends}",
                 held.at
             )
         });
@@ -247,7 +247,7 @@ impl Run {
             };
             let same = read.as_ref().map(|(key, value)| (&**key, &**value));
             let wanted = wanted.map(|(key, value)| (&**key, &**value));
-            assert_eq!(same, wanted, "{name} {range:?} at {}", held.at);
+            assert_eq!(same, wanted, "{name} {range:?} at {:?}", held.at);
             let end = if from_back { &mut back } else { &mut front };
             let Some((key, _)) = read else {
                 *end = Some(range.clone());
@@ -277,7 +277,7 @@ impl Run {
             let len = if self.rng.one_in(20) { 3000 } else { 60 };
             let len = self.rng.below(len) as usize;
             let value = (!self.rng.one_in(4)).then(|| self.rng.bytes(len));
-            self.note(|| format!("write {place:?} in that of {}", held.at));
+            self.note(|| format!("write {place:?} in that of {:?}", held.at));
             let (name, key) = &place;
             let real = &self.keyspaces[name].real;
             let done = match &value {
@@ -304,7 +304,7 @@ impl Run {
 
     fn savepoint(&mut self, mut held: HeldTransaction) -> HeldTransaction {
         let way = self.rng.below(4);
-        self.note(|| format!("savepoint of that of {}, way {way}", held.at));
+        self.note(|| format!("savepoint of that of {:?}, way {way}", held.at));
         if way < 2 {
             held.real.set_savepoint();
             held.savepoints.push(held.own.clone());
@@ -346,7 +346,7 @@ impl Run {
                 }
             }
         }
-        self.note(|| format!("that of {} has {} writes", held.at, held.own.len()));
+        self.note(|| format!("that of {:?} has {} writes", held.at, held.own.len()));
         if self.rng.one_in(3) {
             self.commit_transaction(held);
         }
@@ -391,8 +391,9 @@ impl Run {
             Some(Durability::Buffered),
             Some(Durability::Synced),
         ]);
-        self.note(|| format!("commit that of {}: {:?}", held.at, held.own));
-        let options = WriteOptions::new().durability(durability);
+        self.note(|| format!("commit that of {:?}: {:?}", held.at, held.own));
+        let ttl = self.ttl();
+        let options = WriteOptions::new().durability(durability).ttl(ttl);
         match held.real.commit_with(options) {
             Ok(()) => assert!(!writes || !must && !dropped, "a conflict was missed"),
             Err(Error::Conflict { keyspace, key }) => {
@@ -422,7 +423,8 @@ impl Run {
         if writes {
             self.ops += held.own.len() as u64;
             for ((name, key), value) in held.own {
-                self.record(&name, &key, value.as_deref());
+                let expiry = self.expiry(&name, ttl);
+                self.record(&name, &key, value.as_deref().map(|value| (value, expiry)));
             }
             self.now += 1;
         }
@@ -441,7 +443,7 @@ impl Run {
     /// An update of one key at once.
     pub(super) fn update(&mut self) {
         let place = (self.name(), self.key());
-        let before = self.value_then(&place, self.now);
+        let before = self.value_then(&place, self.point());
         let len = self.rng.below(100) as usize;
         let after = (!self.rng.one_in(4)).then(|| self.rng.bytes(len));
         let (name, key) = &place;
@@ -460,7 +462,9 @@ impl Run {
             let right = real.compare_and_swap(key, before.as_deref(), after.as_deref());
             right.unwrap().unwrap();
         }
-        self.record(name, key, after.as_deref());
+        let expiry = self.expiry(name, None);
+        let after = after.as_deref().map(|value| (value, expiry));
+        self.record(name, key, after);
         self.now += 1;
     }
 }
