@@ -86,19 +86,9 @@ impl Db {
         &self,
         options: TransactionOptions,
         write: WriteOptions,
-        mut run: impl FnMut(&mut Transaction) -> Result<T, E>,
+        run: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut runs = 1;
-        loop {
-            let mut transaction = self.transaction_with(options);
-            let value = run(&mut transaction)?;
-            match transaction.commit_with(write) {
-                Ok(()) => return Ok(value),
-                Err(Error::Conflict { .. }) if runs < MOST_RUNS => back_off(runs),
-                Err(error) => return Err(error.into()),
-            }
-            runs += 1;
-        }
+        run_until_committed(&self.shared, (options, write), MOST_RUNS, run)
     }
 
     /// [`Keyspace::compare_and_swap`] in the default keyspace.
@@ -198,15 +188,26 @@ fn until_written<T>(
     keyspace: &Keyspace,
     mut run: impl FnMut(&mut Transaction, &Arc<KeyspaceInner>) -> Result<T>,
 ) -> Result<T> {
-    let db: &Arc<DbShared> = keyspace.shared();
+    let run = |transaction: &mut Transaction| run(transaction, keyspace.inner());
+    run_until_committed(keyspace.shared(), Default::default(), u32::MAX, run)
+}
+
+/// Runs a transaction until it has no conflict, so many times at most.
+fn run_until_committed<T, E: From<Error>>(
+    db: &Arc<DbShared>,
+    (options, write): (TransactionOptions, WriteOptions),
+    most: u32,
+    mut run: impl FnMut(&mut Transaction) -> Result<T, E>,
+) -> Result<T, E> {
     let mut runs = 1;
     loop {
-        let mut transaction = Transaction::new(db, TransactionOptions::default());
-        let value = run(&mut transaction, keyspace.inner())?;
-        match transaction.commit() {
-            Err(Error::Conflict { .. }) => back_off(runs),
-            done => return done.map(|()| value),
+        let mut transaction = Transaction::new(db, options);
+        let value = run(&mut transaction)?;
+        match transaction.commit_with(write) {
+            Ok(()) => return Ok(value),
+            Err(Error::Conflict { .. }) if runs < most => back_off(runs),
+            Err(error) => return Err(error.into()),
         }
-        runs = runs.saturating_add(1);
+        runs += 1;
     }
 }

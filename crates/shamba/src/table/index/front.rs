@@ -11,7 +11,7 @@ use super::LONGEST;
 use super::bit_string::{BitString, head, high_ones, word};
 use super::bits;
 use super::code::{Code, CodeBytes, CodeForm, MOST_LEN};
-use super::groups::{GROUP, GROUP_BITS, SeparatorGroup, SeparatorGroups, Step};
+use super::groups::{GROUP, GROUP_BITS, NextSeparator, SeparatorGroup, SeparatorGroups};
 use super::key_bits::{KeyBits, SEEN};
 
 /// A byte has the form of the code in the lowest bits, and from this one on how wide numbers are
@@ -91,7 +91,7 @@ impl<'a> FrontCoded<'a> {
         loop {
             // What it shares with those before it follows from them, from the first on.
             for _ in 0..wanted {
-                if let Step::Differs { shared, len } = group.next()
+                if let NextSeparator::Differs { shared, len } = group.next()
                     && shared <= MOST_BITS
                 {
                     bits.resize(shared);
@@ -150,7 +150,7 @@ impl<'a, 'k> BitSearch<'a, 'k> {
     #[inline]
     fn pass(&mut self, mut group: SeparatorGroup<'a>) -> usize {
         for number in 0..group.count {
-            let Step::Differs { shared, len } = group.next() else {
+            let NextSeparator::Differs { shared, len } = group.next() else {
                 continue;
             };
             match shared.cmp(&self.common) {

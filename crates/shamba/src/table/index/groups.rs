@@ -105,7 +105,7 @@ pub(super) struct SeparatorGroup<'a> {
 }
 
 /// How a separator follows from the one before.
-pub(super) enum Step {
+pub(super) enum NextSeparator {
     Same,
     /// After so many bits it has a one, then so many others, of which the last is a one and the
     /// others are stored.
@@ -134,7 +134,7 @@ impl<'a> SeparatorGroup<'a> {
     }
 
     #[inline]
-    pub(super) fn next(&mut self) -> Step {
+    pub(super) fn next(&mut self) -> NextSeparator {
         let ([shares, lens], [shared, len]) = (self.numbers, self.widths);
         let number = |at, width| head(self.bits, at).unbounded_shr(u64::BITS - width) as usize;
         self.numbers = [
@@ -142,8 +142,8 @@ impl<'a> SeparatorGroup<'a> {
             lens.saturating_add(len as usize),
         ];
         match number(lens, len).checked_sub(1) {
-            None => Step::Same,
-            Some(len) => Step::Differs {
+            None => NextSeparator::Same,
+            Some(len) => NextSeparator::Differs {
                 shared: number(shares, shared),
                 len,
             },
