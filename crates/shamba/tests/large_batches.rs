@@ -242,6 +242,43 @@ fn writes_go_on_once_the_budget_holds_the_values_again() {
     }
 }
 
+/// What was let in has its place though the budget is made smaller once it is logged.
+#[test]
+fn a_smaller_budget_meanwhile_is_no_overdraft() {
+    for threads in [0, 2] {
+        let (memory, faults) = (MemoryBudget::bytes(32 << 20), Faults::new());
+        let faulty = FaultFs::new(Arc::new(MemFs::new()), faults.clone());
+        let options = options(faulty, MIN_MEMORY, threads).memory(memory.clone());
+        let db = options.open(DIR).unwrap();
+        for round in 0..3 {
+            memory.set_limit(32 << 20).unwrap();
+            let smaller = memory.clone();
+            faults.set_hook(Some(Arc::new(move |op, path| {
+                if op == Op::Append && path.extension().is_some_and(|of| of == "wal") {
+                    smaller.set_limit(MIN_MEMORY).unwrap();
+                }
+            })));
+            db.write(batch(round, 2 << 20, 0)).unwrap();
+            assert_eq!(memory.limit(), MIN_MEMORY);
+            faults.set_hook(None);
+            db.flush().unwrap();
+        }
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        let usage = loop {
+            let usage = db.stats().memory.budget;
+            // A background thread may have what it flushed a moment longer.
+            if usage.used <= usage.limit || std::time::Instant::now() > deadline {
+                break usage;
+            }
+            std::thread::yield_now();
+        };
+        assert!(
+            usage.overdraft == 0 && usage.used <= usage.limit,
+            "{usage:?}"
+        );
+    }
+}
+
 /// Where another database's memtables have the memory, small writes make no table each.
 #[test]
 fn memtables_of_others_make_no_small_tables_of_ours() {

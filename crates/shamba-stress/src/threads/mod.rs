@@ -53,6 +53,8 @@ struct Shared {
     keys: u32,
     /// Values are no longer than the least of them allows.
     budgets: &'static [u64],
+    /// The budget changes all the time, and not now and then.
+    restless: bool,
     /// What writes of this case ask for: one of these each.
     durabilities: &'static [Option<Durability>],
     fs: Arc<dyn Fs>,
@@ -204,6 +206,7 @@ impl Kind for Threads {
             ledger: Ledger::new(threads),
             keys: *rng.pick(&[40, 400, 3000]),
             budgets: BUDGETS[usize::from(rng.one_in(4))],
+            restless: rng.one_in(4),
             durabilities: [LOGGED, MIXED, MIXED, UNLOGGED][rng.below(4) as usize],
             fs,
             dir: dir.join("db"),

@@ -102,6 +102,7 @@ impl<'a> Worker<'a> {
             938..940 => self.clear_private(),
             940..943 => self.drop_private(),
             943..950 => self.change_limit(),
+            950..1000 if self.shared.restless && self.rng.one_in(2) => self.change_limit(),
             950..958 => self.db.flush().unwrap(),
             958..962 => self.compact(),
             962..966 => self.redesign(),

@@ -75,6 +75,8 @@ pub(super) struct Ledger<C> {
     /// A larger limit that held before and under which what is used was taken; what is above it is
     /// overdraft. The limit itself once it was come down to.
     ceiling: C,
+    /// How much work goes on that began under such a limit.
+    earlier: C,
     used: C,
     peak: C,
     overdraft: C,
@@ -89,6 +91,7 @@ impl<C: AtomicCounter> Ledger<C> {
         Ledger {
             limit: C::at(limit),
             ceiling: C::at(limit),
+            earlier: C::at(0),
             used: C::at(0),
             peak: C::at(0),
             overdraft: C::at(0),
@@ -149,15 +152,38 @@ impl<C: AtomicCounter> Ledger<C> {
     pub(super) fn take(&self, role: Role, bytes: u64) {
         let wanted = self.used.add(bytes).saturating_add(bytes);
         self.peak.raise(wanted);
-        let bound = self.limit.load().max(self.ceiling.load());
-        self.overdraft.raise(wanted.saturating_sub(bound));
+        self.overdraft.raise(wanted.saturating_sub(self.bound()));
         self.role(role).add(bytes);
     }
 
-    /// Whether [`Self::take`] of so many bytes would be overdraft now.
-    pub(super) fn would_overdraw(&self, bytes: u64) -> bool {
-        let bound = self.limit.load().max(self.ceiling.load());
-        self.used.load().saturating_add(bytes) > bound
+    /// Takes bytes, over the limit too, if that is no overdraft; whether it did.
+    pub(super) fn take_within_bound(&self, role: Role, bytes: u64) -> bool {
+        let mut used = self.used.load();
+        loop {
+            let wanted = used.saturating_add(bytes);
+            if wanted > self.bound() {
+                return false;
+            }
+            match self.used.swap_if(used, wanted) {
+                // The limit may have been come down to meanwhile.
+                Ok(()) if wanted > self.bound() => {
+                    self.used.sub(bytes);
+                    self.shrink_to_budget();
+                    return false;
+                }
+                Ok(()) => {
+                    self.peak.raise(wanted);
+                    self.role(role).add(bytes);
+                    return true;
+                }
+                Err(found) => used = found,
+            }
+        }
+    }
+
+    /// What is overdraft above it.
+    fn bound(&self) -> u64 {
+        self.limit.load().max(self.ceiling.load())
     }
 
     /// Gives back bytes taken before.
@@ -195,11 +221,21 @@ impl<C: AtomicCounter> Ledger<C> {
     }
 
     fn shrink_to_budget(&self) {
-        let ceiling = self.ceiling.load();
-        let limit = self.limit.load();
-        if ceiling > limit && self.came_down(limit) {
+        loop {
+            let ceiling = self.ceiling.load();
+            let limit = self.limit.load();
+            if ceiling <= limit || !self.came_down(limit) {
+                return;
+            }
             // Not when the limit was raised and lowered again meanwhile.
-            let _ = self.ceiling.swap_if(ceiling, limit);
+            if self.ceiling.swap_if(ceiling, limit).is_err() {
+                continue;
+            }
+            if self.came_down(limit) {
+                return;
+            }
+            // Something was taken meanwhile that the ceiling let in, and may be given back by now.
+            let _ = self.ceiling.swap_if(limit, ceiling);
         }
     }
 
@@ -212,21 +248,29 @@ impl<C: AtomicCounter> Ledger<C> {
         }
     }
 
-    /// Changes the limit. Until it is come down to, the limit before bounds what is taken without
-    /// asking ([`Self::take`]). One thread at a time.
-    pub(super) fn set_limit(&self, limit: u64) {
-        let bound = self.limit.load().max(self.ceiling.load());
-        self.ceiling.set(bound);
+    /// Changes the limit; so much work goes on that began before. Until it is come down to, the
+    /// limit before bounds what is taken without asking ([`Self::take`]). One thread at a time.
+    pub(super) fn set_limit(&self, limit: u64, going_on: u64) {
+        self.ceiling.set(self.bound());
+        self.earlier.add(going_on);
         self.limit.set(limit);
-        if self.came_down(limit) {
-            self.ceiling.set(limit);
-        }
+        self.shrink_to_budget();
     }
 
-    /// Whether what is used came down to a limit that was made smaller: pins to their share, and
-    /// all else that does not give way as cached blocks do to half of it. What was begun under a
-    /// larger one (a memtable, a log's buffer, an iterator) is not done the moment that it fits.
+    /// One that began under a larger limit is over.
+    pub(super) fn end_earlier(&self) {
+        self.earlier.sub(1);
+        self.shrink_to_budget();
+    }
+
+    /// Whether what is used came down to a limit that was made smaller: no work goes on that began
+    /// before, pins came to their share, and all else that does not give way as cached blocks do to
+    /// half of it. What was begun under a larger one (a memtable, a log's buffer, an iterator) is
+    /// not done the moment that it fits.
     fn came_down(&self, limit: u64) -> bool {
+        if self.earlier.load() > 0 {
+            return false;
+        }
         let used = self.used.load();
         let pins = self.pinned.load() <= most_of_pins(self.working_limit());
         pins && used <= limit && self.kept(used) <= come_down_to(limit)
@@ -402,7 +446,7 @@ mod tests {
             .into_iter()
             .map(|bytes| thread::spawn(pinning(Arc::clone(&ledger), bytes)))
             .collect();
-        ledger.set_limit(48);
+        ledger.set_limit(48, 0);
         let held: u64 = threads.into_iter().map(|one| one.join().unwrap()).sum();
         let read = |counter| AtomicCounter::load(counter);
         assert_eq!(read(&ledger.pinned), held);
@@ -411,6 +455,38 @@ mod tests {
         assert_eq!(in_force, held <= 8, "{held} are pinned");
         ledger.unpin(held);
         assert_eq!((read(&ledger.pinned), read(&ledger.ceiling)), (0, 48));
+    }
+
+    /// Threads that take what may pass the limit, as long as an earlier one bounds it, beside one
+    /// that makes it smaller: the smaller one is not in force before what is held fits.
+    fn contend_for_what_is_essential() {
+        let ledger = Arc::new(Ledger::<CheckedU64>::new(120));
+        let taking = |ledger: Arc<Ledger<CheckedU64>>, bytes| {
+            move || {
+                let given_back = ledger.take_within_bound(Role::Data, bytes);
+                if given_back {
+                    ledger.release(Role::Data, bytes);
+                }
+                u64::from(ledger.take_within_bound(Role::Data, bytes)) * bytes
+            }
+        };
+        let threads: Vec<_> = [20, 35, 50]
+            .into_iter()
+            .map(|bytes| thread::spawn(taking(Arc::clone(&ledger), bytes)))
+            .collect();
+        ledger.set_limit(60, 0);
+        let held: u64 = threads.into_iter().map(|one| one.join().unwrap()).sum();
+        assert_eq!((ledger.used(), ledger.overdraft()), (held, 0));
+        let in_force = || AtomicCounter::load(&ledger.ceiling) == 60;
+        assert!(held <= 60 || !in_force(), "{held} are held");
+        ledger.release(Role::Data, held);
+        assert!(in_force());
+    }
+
+    #[test]
+    fn what_is_essential_stays_within_its_bound_in_random_schedules() {
+        shuttle::check_random(contend_for_what_is_essential, 2000);
+        shuttle::check_pct(contend_for_what_is_essential, 1000, 3);
     }
 
     #[test]

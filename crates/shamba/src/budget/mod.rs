@@ -13,6 +13,7 @@
 
 mod admission;
 mod container;
+mod eras;
 mod heap;
 mod ledger;
 mod reservation;
@@ -24,11 +25,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use admission::Admission;
+use eras::Eras;
 pub(crate) use ledger::Shortage;
 use ledger::{Ledger, ShareShortage};
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use container::container_memory;
+pub(crate) use eras::Begun;
 use heap::Holes;
 pub(crate) use heap::{
     LARGE, LONG_KEY, MANY, allocated, map_large_allocations, map_long_keys, shared,
@@ -141,6 +144,7 @@ pub(crate) struct Budget {
     holes: Holes,
     /// How many databases write under it.
     databases: AtomicU64,
+    eras: Eras,
     /// Held while the limit changes.
     changing: Mutex<()>,
 }
@@ -158,6 +162,7 @@ impl Budget {
             large_entries: Admission::default(),
             holes: Holes::default(),
             databases: AtomicU64::new(0),
+            eras: Eras::default(),
             changing: Mutex::new(()),
         })
     }
@@ -256,11 +261,17 @@ impl Budget {
 
     /// Changes the limit; reclaimers give way at once as far as they can. What was taken before
     /// under a larger limit is no overdraft, nor what is taken as essential memory within that
-    /// limit while more than half of the new one is used for other things than cached blocks, or
-    /// more of those is pinned than may be of the new one.
+    /// limit while work goes on that began under it ([`Self::begin`]), or more than half of the new
+    /// one is used for other things than cached blocks, or more of those is pinned than may be of
+    /// the new one.
     pub(crate) fn set_limit(&self, limit: u64) {
         let _turn = self.changing.lock();
-        self.ledger.set_limit(limit);
+        if limit < self.limit() {
+            let lower = |going_on| self.ledger.set_limit(limit, going_on);
+            self.eras.turn(lower);
+        } else {
+            self.ledger.set_limit(limit, 0);
+        }
         loop {
             let over = self.used().saturating_sub(limit);
             if over == 0 || self.reclaim(over) == 0 {
@@ -279,23 +290,26 @@ impl Budget {
         })
     }
 
-    /// Lets in work that will hold about so many bytes of essential memory until it ends; waits
-    /// until there is room beside other work of its kind, as long as `go_on` does not say
-    /// otherwise. Takes nothing: what the work holds it reserves. Not under a lock that such work
-    /// takes.
+    /// Work begins that goes by the limit as it is from now on, until what is given is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> Begun {
+        self.eras.begin(self)
+    }
+
+    /// Lets in work that will hold about as many bytes of essential memory until it ends as `bytes`
+    /// finds, once it has begun; waits until there is room beside other work of its kind, as long
+    /// as `go_on` does not say otherwise. Takes nothing: what the work holds it reserves. Not under
+    /// a lock that such work takes.
     pub(crate) fn admit<E>(
         self: &Arc<Self>,
         work: AdmittedWork,
-        bytes: u64,
+        bytes: impl FnOnce() -> u64,
         go_on: impl Fn() -> Result<(), E>,
     ) -> Result<Permit, E> {
+        let begun = self.begin();
+        let bytes = bytes();
         let share = || work.share(self.working_limit());
         self.admission(work).enter(bytes, share, go_on)?;
-        Ok(Permit {
-            budget: Arc::clone(self),
-            work,
-            bytes,
-        })
+        Ok(Permit { begun, work, bytes })
     }
 
     fn admission(&self, work: AdmittedWork) -> &Admission {
@@ -420,8 +434,7 @@ impl Budget {
                 used = None;
                 continue;
             }
-            if bytes == 0 || !self.ledger.would_overdraw(bytes) {
-                self.ledger.take(role, bytes);
+            if bytes == 0 || self.ledger.take_within_bound(role, bytes) {
                 return true;
             }
             if pauses == patience {
@@ -738,6 +751,54 @@ mod tests {
         let _held = budget.reserve(Role::Iterators, 90);
         assert_eq!(budget.overdraft(), 20, "pins are within their share again");
         drop(kept);
+    }
+
+    /// Work that began before takes as it was let in to; none that began since may.
+    #[test]
+    fn work_of_a_larger_limit_is_come_down_from() {
+        let budget = Budget::of_one_thread(200);
+        let admitted = budget.admit(AdmittedWork::Merge, || 150, || Ok::<_, ()>(()));
+        let before = budget.begin();
+        budget.set_limit(100);
+        let since = budget.begin();
+        drop(budget.reserve(Role::Compaction, 150));
+        drop(admitted);
+        drop(budget.reserve(Role::Compaction, 150));
+        assert_eq!(budget.overdraft(), 0, "work of before goes on");
+        drop(before);
+        drop(budget.reserve(Role::Compaction, 150));
+        assert_eq!(budget.overdraft(), 50, "it is over");
+        budget.set_limit(80);
+        budget.set_limit(120);
+        drop(since);
+        drop(budget.reserve(Role::Compaction, 150));
+        assert_eq!(budget.overdraft(), 50, "at its highest");
+    }
+
+    #[test]
+    fn work_takes_what_the_limit_let_it_while_that_changes() {
+        let budget = Budget::of_one_thread(1000);
+        let running = AtomicU32::new(2);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..4000 {
+                        let _begun = budget.begin();
+                        let most = budget.limit() / 2;
+                        std::thread::yield_now();
+                        drop(budget.reserve(Role::Compaction, most));
+                    }
+                    running.fetch_sub(1, Relaxed);
+                });
+            }
+            while running.load(Relaxed) > 0 {
+                for limit in [100, 1000] {
+                    budget.set_limit(limit);
+                    std::thread::yield_now();
+                }
+            }
+        });
+        assert_eq!((budget.used(), budget.overdraft()), (0, 0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AdmittedWork, Budget, Role, Shortage};
+use super::{AdmittedWork, Begun, Budget, Role, Shortage};
 use crate::error::{Error, Result};
 
 /// What an iterator may take beyond the limit where others have all of it, in bytes: about an entry
@@ -221,14 +221,21 @@ impl Drop for Reservation {
 /// Work that was let in; it is over when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    pub(super) budget: Arc<Budget>,
+    pub(super) begun: Begun,
     pub(super) work: AdmittedWork,
     pub(super) bytes: u64,
 }
 
+impl Permit {
+    /// What it was let in with.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.budget.admission(self.work).leave(self.bytes);
+        self.begun.budget().admission(self.work).leave(self.bytes);
     }
 }
 
@@ -244,6 +251,7 @@ impl Drop for Pin {
         self.budget.ledger.unpin(self.bytes);
     }
 }
+
 /// A database among those that write under a budget.
 pub(crate) struct Sharer(pub(super) Arc<Budget>);
 

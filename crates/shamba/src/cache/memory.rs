@@ -91,8 +91,9 @@ impl MemoryBudget {
     /// uses are closed; memtables are flushed at the next write (by background threads within about
     /// a second without one), or by [`Db::flush`](crate::Db::flush). What callers hold (values,
     /// iterators), memtables until they are flushed and running compactions were let in under the
-    /// budget before, and stay until they are done. Until no more than half of the new budget is
-    /// used for other things than cached blocks, that earlier budget is the bound of what cannot do
+    /// budget before, and stay until they are done. Until large writes, batches of lookups, flushes
+    /// and compactions that began before are over, and no more than half of the new budget is used
+    /// for other things than cached blocks, that earlier budget is the bound of what cannot do
     /// without memory; only what passes the larger of the two counts as
     /// [`overdraft`](MemoryStats::overdraft). From then on the new one alone is the bound.
     ///

@@ -307,7 +307,8 @@ impl Compactor {
         let entries = task.files().map(FileMeta::entries).sum();
         let inputs = task.inputs.iter().map(of_input).sum::<u64>() + largest;
         let key = task.files().map(FileMeta::longer_key).max().unwrap_or(0);
-        let needed = inputs + self.maker.memory(&options, task.output_level, entries, key);
+        let maker = &self.maker;
+        let needed = || inputs + maker.memory(&options, task.output_level, entries, key);
         let budget = self.shared.budget();
         let _permit = budget.admit(AdmittedWork::Merge, needed, || self.flush_on_the_way())?;
         self.merger
@@ -421,7 +422,7 @@ mod tests {
     fn waits_for_room(db: &Db, work: AdmittedWork, act: impl Fn() + Sync) {
         let budget = Arc::clone(db.inner().shared().budget());
         let all = budget.limit();
-        let others = budget.admit(work, all, || Ok::<_, ()>(())).unwrap();
+        let others = budget.admit(work, || all, || Ok::<_, ()>(())).unwrap();
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -434,7 +435,7 @@ mod tests {
         });
         assert!(done.load(Ordering::SeqCst));
         // What it took of the room it gave back.
-        budget.admit(work, all, || Err(())).unwrap();
+        budget.admit(work, || all, || Err(())).unwrap();
     }
 
     #[test]

@@ -172,10 +172,12 @@ impl Flusher {
         let entries = memtable.len() as u64;
         // What an entry takes as a block, encoded and on its way out, where entries are large.
         let entry = 3 * memtable.charged() as u64 / entries.max(1);
-        // Whose keys are as long as entries are, at most.
-        let key = (entry / 3).min(most_of_key(self.shared.limit())) as usize;
         let options = keyspace.options();
-        let bytes = entry + self.maker.memory(&options, 0, entries, key);
+        let bytes = || {
+            // Whose keys are as long as entries are, at most.
+            let key = (entry / 3).min(most_of_key(self.shared.limit())) as usize;
+            entry + self.maker.memory(&options, 0, entries, key)
+        };
         let budget = self.shared.budget();
         // Whatever happens meanwhile: closing flushes too.
         let _permit = budget.admit(AdmittedWork::Flush, bytes, || Ok::<_, Error>(()))?;

@@ -101,20 +101,24 @@ impl ReadPath {
         keys: &[K],
         snapshot: Option<SnapshotPoint>,
     ) -> Result<Vec<Option<Value>>> {
-        let (budget, limit) = (self.shared.budget(), self.shared.working_limit());
-        let mut values = BatchValues::of(keys.len(), pinned_by_values(limit));
+        let budget = self.shared.budget();
+        let most_pinned = pinned_by_values(self.shared.working_limit());
+        let mut values = BatchValues::of(keys.len(), most_pinned);
         let count = keys.len() as u64;
         self.read(keyspace, snapshot, count, |reader| {
-            let window = keys_looked_up_together(limit, KEY_MEMORY).min(WINDOW as u64);
-            let window = window.min(count).max(1);
+            let bytes = || {
+                let limit = self.shared.working_limit();
+                let window = keys_looked_up_together(limit, KEY_MEMORY).min(WINDOW as u64);
+                window.min(count).max(1) * KEY_MEMORY
+            };
             // All batches together have a share: others wait here, and hold nothing meanwhile.
-            let bytes = window * KEY_MEMORY;
             let admitted = budget.admit(AdmittedWork::Lookups, bytes, || self.shared.check_open());
-            let _permit = match admitted {
+            let permit = match admitted {
                 Ok(permit) => permit,
                 Err(error) => return (0, Err(error)),
             };
-            let _held = budget.reserve(Role::Iterators, bytes);
+            let _held = budget.reserve(Role::Iterators, permit.bytes());
+            let window = permit.bytes() / KEY_MEMORY;
             let done = reader.find_all(keys, window as usize, &mut values);
             (values.found, done)
         })?;

@@ -63,12 +63,23 @@ impl ReadPath {
         keyspace: &KeyspaceInner,
         entries: &[WarmEntry<'_>],
     ) -> Result<Option<u64>> {
-        let room = reload_at_once(self.shared.working_limit()) / KEY_MEMORY;
+        let budget = self.shared.budget();
+        let open = || self.shared.check_not_stopping();
         let mut kept = None;
-        for entries in entries.chunks((room as usize).clamp(1, TOGETHER)) {
-            self.shared.check_not_stopping()?;
-            let more = self.reload_together(keyspace, entries)?;
+        let mut rest = entries;
+        while !rest.is_empty() {
+            let bytes = || {
+                let room = reload_at_once(self.shared.working_limit()) / KEY_MEMORY;
+                room.clamp(1, TOGETHER.min(rest.len()) as u64) * KEY_MEMORY
+            };
+            open()?;
+            let permit = budget.admit(AdmittedWork::Lookups, bytes, open)?;
+            let _held = budget.reserve(Role::Iterators, permit.bytes());
+            let together = (permit.bytes() / KEY_MEMORY) as usize;
+            let (now, later) = rest.split_at(together.min(rest.len()));
+            let more = self.reload_together(keyspace, now)?;
             kept = more.map(|more| kept.unwrap_or(0) + more).or(kept);
+            rest = later;
         }
         Ok(kept)
     }
@@ -78,10 +89,6 @@ impl ReadPath {
         keyspace: &KeyspaceInner,
         entries: &[WarmEntry<'_>],
     ) -> Result<Option<u64>> {
-        let (budget, bytes) = (self.shared.budget(), entries.len() as u64 * KEY_MEMORY);
-        let open = || self.shared.check_not_stopping();
-        let _permit = budget.admit(AdmittedWork::Lookups, bytes, open)?;
-        let _held = budget.reserve(Role::Iterators, bytes);
         let Some(epoch) = epoch_of(&self.shared, keyspace) else {
             return Ok(None);
         };

@@ -135,7 +135,7 @@ impl WritePath {
         }
         let budget = self.shared.budget();
         let go_on = || self.shared.check_writable();
-        let permit = budget.admit(AdmittedWork::LargeEntries, bytes, go_on)?;
+        let permit = budget.admit(AdmittedWork::LargeEntries, || bytes, go_on)?;
         Ok(Some((budget.try_reserve(Role::Wal, bytes), permit)))
     }
 
@@ -183,6 +183,9 @@ impl WritePath {
         if !batch.belongs_to(self.shared.id()) {
             return Err(Error::WrongDatabase { what: "keyspace" });
         }
+        // What is let in under a budget has its place, though a smaller one is set meanwhile.
+        let large = batch.memory() as u64 > SMALL_COPY;
+        let _begun = large.then(|| self.shared.budget().begin());
         self.check_sizes(batch.max_key(), batch.max_value())?;
         self.check_batch(batch.memory())?;
         map_if_large(batch.max_key(), batch.max_value());
