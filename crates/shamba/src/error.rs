@@ -154,6 +154,18 @@ pub enum Error {
         /// The key that was written.
         key: Vec<u8>,
     },
+    /// A filter of entries ([`CompactionFilter`](crate::CompactionFilter)) panicked. Its compaction
+    /// changed nothing, and is tried again later.
+    #[error(
+        "the compaction filter of keyspace `{keyspace}` panicked at key {}; nothing was changed, and its compactions wait until it answers: mend it, and open the database again",
+        key.escape_ascii()
+    )]
+    CompactionFilterPanicked {
+        /// The keyspace's name.
+        keyspace: String,
+        /// The key that it was asked about.
+        key: Vec<u8>,
+    },
     /// A transaction, with what it read and wrote, would take more memory than transactions and
     /// iterators may have together beside what they hold now. What it did so far is kept: commit
     /// it, or drop it.

@@ -60,6 +60,11 @@
 //! on answering reads; but when there was no room for it, or no file to open, that write gets
 //! [`Error::Io`], nothing of it is kept, and the next one may succeed.
 //!
+//! # Compaction filters
+//! [`Options::compaction_filter`] has compactions ask a function of the program's what becomes of
+//! the entries that they merge: kept, removed, or given another value ([`CompactionFilter`]). No
+//! open snapshot, transaction or iterator sees what it decides.
+//!
 //! # Time to live
 //! What is written with [`WriteOptions::ttl`], into a keyspace with [`KeyspaceOptions::ttl`] or by
 //! [`WriteBatch::put_until`] is gone for every read from its time on, by the clock of
@@ -337,7 +342,7 @@ pub use base::clock::{Clock, SystemClock};
 pub use base::size::parse_size;
 pub use budget::{MIN_MEMORY, MemoryStats, Role};
 pub use cache::{CacheStats, Eviction, KindStats, MemoryBudget, MemoryUsage};
-pub use compaction::{Granularity, MergePolicy};
+pub use compaction::{CompactionDecision, CompactionFilter, Granularity, MergePolicy};
 pub use db::{
     Advice, CompareAndSwapError, Cursor, DamagedFile, Db, Iter, IterOptions, KeyRange, Keyspace,
     KeyspaceStatistics, LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign,

@@ -106,6 +106,10 @@ counters! {
     compaction_bytes_written,
     /// Entries that flushes and compactions found expired: they are gone, or tombstones by now.
     entries_expired,
+    /// Entries that compaction filters removed.
+    entries_removed_by_filter,
+    /// Entries that compaction filters gave another value.
+    entries_changed_by_filter,
     /// Background work that failed and is tried again.
     background_errors,
     /// Writes slowed down because flushes or compactions lag.

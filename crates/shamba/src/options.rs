@@ -10,6 +10,7 @@
 //! file records by itself how to decode it, so any option may differ from one open to the next.
 
 mod auto;
+mod compaction_filter;
 mod design;
 mod device;
 mod files;
@@ -39,6 +40,7 @@ use crate::wal::RecoveryMode;
 
 pub use crate::table::Compression;
 pub use auto::AutoDesign;
+pub(crate) use compaction_filter::CompactionFilters;
 pub use design::Design;
 pub use device::DeviceCosts;
 pub use filter::{FilterFamily, FilterOptions};
@@ -254,6 +256,7 @@ pub struct Options {
     pub(crate) durability: Durability,
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) compaction_filters: CompactionFilters,
     pub(crate) memory: MemoryBudget,
     pub(crate) background_threads: usize,
     pub(crate) max_open_files: usize,
@@ -286,6 +289,7 @@ impl Options {
             durability: Durability::default(),
             fs: Arc::new(OsFs::new()),
             clock: Arc::new(SystemClock),
+            compaction_filters: CompactionFilters::default(),
             memory: MemoryBudget::share_of_container(0.25),
             background_threads: 2,
             max_open_files: 4096,

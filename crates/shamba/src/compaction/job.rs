@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::filtering::{Filtered, FilteredEntry, Filtering};
 use super::{Forward, Retain, Verdict};
 use crate::base::checksum::checksum;
 use crate::base::expiring;
@@ -34,6 +35,8 @@ pub(crate) struct MergeOutput<'a> {
     pub(crate) target_keys: u64,
     /// Whether tables are made durable one by one, and not by the caller, all together.
     pub(crate) sync: bool,
+    /// What is asked about entries that nobody may read by now.
+    pub(crate) filtering: Option<Filtering<'a>>,
     /// Called now and then; where it fails the job gives up with its error.
     pub(crate) on_the_way: Box<dyn Fn() -> Result<()> + 'a>,
 }
@@ -59,6 +62,7 @@ pub(crate) struct NewTables {
     limit: u64,
     /// Entries that had expired.
     expired: u64,
+    filtered: Filtered,
 }
 
 impl NewTables {
@@ -108,6 +112,11 @@ impl NewTables {
         self.expired
     }
 
+    /// What the filter did.
+    pub(crate) fn filtered(&self) -> Filtered {
+        self.filtered
+    }
+
     /// What writing them left of holes in the heap beside those that were counted table by table
     /// ([`Budget::left_holes`]): [`MANY`] where entries are large.
     pub(crate) fn holes(&self) -> usize {
@@ -152,6 +161,7 @@ pub(crate) fn write_tables<I: Forward>(
         memory: output.budget.reserve(Role::Compaction, 0),
         limit: output.budget.limit(),
         expired: 0,
+        filtered: Filtered::default(),
     };
     let result = run(entries, &mut retain, output, &mut done);
     if let Err(error) = result {
@@ -192,7 +202,23 @@ fn run<I: Forward>(
         }
         // What no reader can see is left out; what only some snapshot sees counts as shadowed.
         let shadowed_before = retain.shadowed;
-        if let Verdict::Keep(tag) = retain.judge(key, present, value) {
+        let mut verdict = retain.judge(key, present, value);
+        let mut entry = FilteredEntry::kept(present, value);
+        if let Verdict::Keep(tag) = verdict {
+            entry.tag = tag;
+            if let Some(filtering) = &output.filtering
+                && retain.is_free(present.seq())
+            {
+                entry = match filtering.apply((key, tag), value, &mut done.filtered) {
+                    Ok(entry) => entry,
+                    Err(error) => return abandon(current, output, error),
+                };
+                if entry.tag != tag {
+                    verdict = retain.judge_deleted(entry.tag);
+                }
+            }
+        }
+        if let Verdict::Keep(tag) = verdict {
             let target = done.target_file(output.target_file);
             // All versions of a key are in one table, or two tables of a run would meet.
             let full = current.as_ref().is_some_and(|c| {
@@ -206,10 +232,10 @@ fn run<I: Forward>(
                 current = Some(begin(output, shadowed_before)?);
             }
             if let Some(current) = current.as_mut() {
-                let value = if tag.kind() == Some(EntryKind::Delete) {
+                let value: &[u8] = if tag.kind() == Some(EntryKind::Delete) {
                     &[]
                 } else {
-                    value
+                    &entry.value
                 };
                 if tag.kind() == Some(EntryKind::Expiring)
                     && let Some((moment, _)) = expiring::split(value)

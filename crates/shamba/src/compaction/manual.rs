@@ -17,6 +17,9 @@ pub(crate) struct ManualRange<'a> {
     /// Only files with data up to this sequence number are pushed, so that the work ends while
     /// writes go on: the newest number in use when the caller asked.
     pub(crate) max_seq: SeqNo,
+    /// Files of lower numbers are rewritten whatever they hold: a filter is to be asked about all
+    /// entries.
+    pub(crate) rewrite_before: u64,
 }
 
 /// What is left to do.
@@ -156,14 +159,13 @@ fn rewrite(
     let mut blocked = None;
     for run in version.runs_of(level) {
         for file in run.overlapping_range(range.from, range.to) {
-            if wanted(file, range)
-                && (file.tombstones() > 0
-                    || file.garbage() > 0
-                    || reclaim::has_expired(file.expiry().first, options))
-                && file.max_seq() <= options.oldest_snapshot
-            {
+            let asks = file.number() < range.rewrite_before;
+            let dead = file.tombstones() > 0
+                || file.garbage() > 0
+                || reclaim::has_expired(file.expiry().first, options);
+            if wanted(file, range) && (asks || dead && file.max_seq() <= options.oldest_snapshot) {
                 match reclaim::rewrite(version, level, run, file, REASON) {
-                    Some(task) if task.bottom => {
+                    Some(task) if task.bottom || asks => {
                         let expired_to = options.expired_to;
                         return Some(Some(Task { expired_to, ..task }));
                     }

@@ -5,6 +5,7 @@
 //! Claiming a task's files and installing the result is the `db` module's work.
 
 mod bounded_iter;
+mod filtering;
 mod forecast;
 mod inherit;
 pub(crate) mod job;
@@ -28,6 +29,8 @@ mod picker_tests;
 mod simulation;
 
 pub(crate) use bounded_iter::{BoundedIter, Forward};
+pub use filtering::{CompactionDecision, CompactionFilter};
+pub(crate) use filtering::{Filtered, Filtering};
 pub(crate) use forecast::bytes_to_merge;
 pub(crate) use inherit::{Inheritance, Parents};
 pub(crate) use manual::{Manual, ManualRange, manual};

@@ -193,6 +193,7 @@ fn answer(case: &[&str]) -> String {
                 from: (!from.is_empty()).then_some(from.as_bytes()),
                 to: (!to.is_empty()).then_some(to.as_bytes()),
                 max_seq: 100,
+                rewrite_before: 0,
             };
             let options = parse_options(&words[2..]);
             loop {

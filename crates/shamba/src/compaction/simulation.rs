@@ -589,7 +589,8 @@ proptest! {
                         let (a, b) = (rng.below(keys), rng.below(keys));
                         let (lo, hi) = (a.min(b).to_be_bytes(), a.max(b).to_be_bytes());
                         let (from, to) = (Some(lo.as_slice()), Some(hi.as_slice()));
-                        let range = ManualRange { from, to, max_seq: sim.seq };
+                        let (max_seq, rewrite_before) = (sim.seq, 0);
+                        let range = ManualRange { from, to, max_seq, rewrite_before };
                         if let Manual::Task(task) = manual(&sim.version, range, &sim.options) {
                             sim.start(task);
                         }
@@ -608,7 +609,8 @@ proptest! {
             }
         }
         // Compacting everything gives one run without tombstones.
-        let all = ManualRange { from: None, to: None, max_seq: sim.seq };
+        let (max_seq, rewrite_before) = (sim.seq, 0);
+        let all = ManualRange { from: None, to: None, max_seq, rewrite_before };
         for step in 0.. {
             prop_assert!(step < 20_000, "no end");
             match manual(&sim.version, all, &sim.options) {

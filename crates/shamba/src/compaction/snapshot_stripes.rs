@@ -30,6 +30,8 @@ pub(crate) struct Boundaries {
     pub(crate) each: Vec<SeqNo>,
     /// And, if there is such a number, any from it on.
     pub(crate) dense_from: Option<SeqNo>,
+    /// The newest number that someone held.
+    pub(crate) held_to: Option<SeqNo>,
     /// What expires up to this moment has expired for all of them.
     pub(crate) expired_to: Moment,
 }
@@ -51,6 +53,7 @@ pub(crate) struct Retain {
     /// Ascending.
     boundaries: Vec<SeqNo>,
     dense_from: SeqNo,
+    held_to: Option<SeqNo>,
     expired_to: Moment,
     bottom: bool,
     key: Vec<u8>,
@@ -71,6 +74,7 @@ impl Retain {
         let Boundaries {
             each: mut boundaries,
             dense_from,
+            held_to,
             expired_to,
         } = boundaries;
         boundaries.extend(dense_from);
@@ -80,6 +84,7 @@ impl Retain {
             boundaries,
             dense_from: dense_from.unwrap_or(SeqNo::MAX),
             kept: 0,
+            held_to,
             expired_to,
             expired: 0,
             bottom,
@@ -122,6 +127,20 @@ impl Retain {
         }
         self.shadowed += u64::from(same_key);
         Verdict::Keep(tag)
+    }
+
+    /// Whether nobody who reads by now may see an entry of a number.
+    pub(crate) fn is_free(&self, seq: SeqNo) -> bool {
+        Some(seq) > self.held_to
+    }
+
+    /// The verdict on an entry that was to be kept with another tag, and is a tombstone now.
+    pub(crate) fn judge_deleted(&self, tag: Tag) -> Verdict {
+        if self.bottom && self.stripe == 0 {
+            Verdict::Drop
+        } else {
+            Verdict::Keep(tag)
+        }
     }
 
     /// The tag of an entry: a tombstone's once it has expired.
@@ -173,7 +192,7 @@ mod tests {
             let mut boundaries = boundaries;
             boundaries.push(newest);
             let each = boundaries.clone();
-            let all = Boundaries { each, dense_from, expired_to };
+            let all = Boundaries { each, dense_from, expired_to, ..Boundaries::default() };
             let mut retain = Retain::new(all, bottom);
             boundaries.extend(dense_from.into_iter().flat_map(|from| from..45));
             let kept: Vec<_> = history

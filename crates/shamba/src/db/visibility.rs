@@ -1,9 +1,9 @@
 //! Which sequence numbers readers may see: the newest one, and those that snapshots and iterators
 //! hold, which compaction must keep readable.
 //!
-//! Thread-safe. The list's lock holds nothing else, but for [`Visibility::unless_held`]: while a
-//! keyspace is emptied, with the tree held, who begins to read at a number waits for an edit of the
-//! manifest.
+//! Thread-safe. The list's lock holds nothing else, but for [`Visibility::unless_held_above`]:
+//! while a keyspace is emptied, or a merge installed in which a filter changed something, with the
+//! tree held, who begins to read at a number waits for an edit of the manifest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,9 +121,11 @@ impl Visibility {
         let expired_to = registered.expired_to(now);
         registered.dropped_to = registered.dropped_to.max(expired_to);
         let mut each: Vec<SeqNo> = registered.list.iter().map(|held| held.point.seq).collect();
+        let held_to = registered.held_to();
         each.push(self.newest());
         Boundaries {
             each,
+            held_to,
             dense_from: registered.unlisted.map(|held| held.point.seq),
             expired_to,
         }
@@ -143,12 +145,15 @@ impl Visibility {
         oldest.unwrap_or_else(|| self.newest())
     }
 
-    /// Does something while nobody holds a number and nobody gets one; `None` where somebody does.
-    /// It must ask nothing of this list.
-    pub(super) fn unless_held<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+    /// Does something while nobody holds a number above one, or any, and nobody gets one; `None`
+    /// where somebody does. It must ask nothing of this list.
+    pub(super) fn unless_held_above<T>(
+        &self,
+        known: Option<SeqNo>,
+        act: impl FnOnce() -> T,
+    ) -> Option<T> {
         let registered = self.registered.lock();
-        let held = !registered.list.is_empty() || registered.unlisted.is_some();
-        (!held).then(act)
+        (registered.held_to() <= known).then(act)
     }
 
     /// How many hold a number.
@@ -179,6 +184,12 @@ impl Registered {
         } else {
             self.unlisted = Some(HeldPoint { point, count: 1 });
         }
+    }
+
+    /// The newest number that is held: above all where it is not known.
+    fn held_to(&self) -> Option<SeqNo> {
+        let unlisted = self.unlisted.map(|_| SeqNo::MAX);
+        unlisted.or_else(|| Some(self.list.last()?.point.seq))
     }
 
     fn expired_to(&self, now: Moment) -> Moment {

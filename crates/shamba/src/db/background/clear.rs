@@ -45,7 +45,7 @@ impl Background {
             let edit_bytes = EDIT_BYTES * version.sums().files as u64;
             let budget = self.shared.budget();
             let _listed = budget.reserve_at_once(Role::Files, edit_bytes);
-            let emptied = self.visibility.unless_held(|| {
+            let emptied = self.visibility.unless_held_above(None, || {
                 let edit = VersionEdit::of_keyspace(removing_all(keyspace.id(), &version));
                 let cache = self.shared.options().memory.cache();
                 let _changing = cache.change_entries(keyspace.entries());

@@ -430,6 +430,7 @@ impl Background {
             from,
             to,
             max_seq: self.visibility.newest(),
+            rewrite_before: self.compactor.rewrite_before(keyspace),
         };
         loop {
             self.shared.check_writable()?;

@@ -198,6 +198,13 @@ impl Compactor {
         }
     }
 
+    /// The number of the next file, where a filter is to be asked about all there is.
+    pub(in crate::db) fn rewrite_before(&self, keyspace: &KeyspaceInner) -> u64 {
+        let filters = &self.shared.options().compaction_filters;
+        let filter = filters.of(keyspace.name());
+        filter.map_or(0, |_| self.files.next_file().load(Ordering::Relaxed))
+    }
+
     /// Does the next step of merging a key range down to the bottom.
     pub(in crate::db) fn compact_range_once(
         &self,

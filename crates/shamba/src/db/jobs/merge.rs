@@ -12,8 +12,8 @@ use super::table_maker::TableMaker;
 use crate::budget::merge_readahead;
 use crate::compaction::job::{NewTable, NewTables, write_tables};
 use crate::compaction::{
-    Boundaries, BoundedIter, Inheritance, MergeIter, Parents, Retain, RunFiles, RunIter, TargetRun,
-    Task, TaskInput,
+    Boundaries, BoundedIter, CompactionFilter, Filtered, Filtering, Inheritance, MergeIter,
+    Parents, Retain, RunFiles, RunIter, TargetRun, Task, TaskInput,
 };
 use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
@@ -100,6 +100,26 @@ impl Merger {
         task: &Task,
         on_the_way: impl Fn() -> Result<()>,
     ) -> Result<usize> {
+        let filters = &self.shared.options().compaction_filters;
+        let filter = filters.of(keyspace.name());
+        if filter.is_some()
+            && let Some(holes) = self.merge_with(keyspace, task, &on_the_way, filter)?
+        {
+            return Ok(holes);
+        }
+        let merged = self.merge_with(keyspace, task, &on_the_way, None)?;
+        Ok(merged.unwrap_or_default())
+    }
+
+    /// [`Self::merge`] with a filter; `None`, and nothing changes, where somebody who began to read
+    /// meanwhile would see what the filter did.
+    fn merge_with(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        task: &Task,
+        on_the_way: &impl Fn() -> Result<()>,
+        filter: Option<&dyn CompactionFilter>,
+    ) -> Result<Option<usize>> {
         // Taken before anything is read: whoever registers later sees at least what is visible now.
         let now = self.shared.now().max(task.expired_to);
         let boundaries = self.visibility.boundaries(now);
@@ -140,6 +160,11 @@ impl Merger {
         let (level, parents) = (task.output_level, Parents::Merge(task));
         let mut output = self.maker.output(keyspace, level, entries, target, parents);
         output.on_the_way = Box::new(on_the_way);
+        output.filtering = filter.map(|filter| Filtering {
+            keyspace: keyspace.name(),
+            filter,
+            budget: self.shared.budget(),
+        });
         // What is known of the inputs goes over to the outputs, and tells which of their blocks to
         // keep in memory.
         let inherits = self.shared.options().inherit_statistics;
@@ -161,7 +186,13 @@ impl Merger {
             .chain(tables.iter());
         let written = all.map(|table| table.info.size).sum();
         let expired = tables.expired() + rests.iter().map(|(_, rest)| rest.expired()).sum::<u64>();
-        let files = self.install_merge(keyspace, task, &tables, &rests, heirs.as_ref())?;
+        let filtered = tables.filtered();
+        let unseen = (filtered != Filtered::default()).then_some(&boundaries);
+        let written_tables = (&tables[..], &rests[..]);
+        let installed = self.install_merge(keyspace, task, written_tables, heirs.as_ref(), unseen);
+        let Some(files) = installed? else {
+            return Ok(None);
+        };
         if heirs.is_some() {
             // What is in memory of the inputs makes room for what takes its place.
             let gone = task.files().map(|file| file.slot().cache_id());
@@ -171,11 +202,13 @@ impl Merger {
         }
         self.shared.metrics().add_all(&[
             (Counter::entries_expired, expired),
+            (Counter::entries_removed_by_filter, filtered.removed),
+            (Counter::entries_changed_by_filter, filtered.changed),
             (Counter::compactions, 1),
             (Counter::compaction_bytes_read, bytes_read),
             (Counter::compaction_bytes_written, written),
         ]);
-        Ok(tables.holes())
+        Ok(Some(tables.holes()))
     }
 
     /// Writes what the inputs of a cut merge hold of later keys into tables of their own, for the
@@ -223,21 +256,24 @@ impl Merger {
         Ok(rests)
     }
 
+    /// Makes what was written, of the merge and of what a cut left, a part of the tree. `None`, and
+    /// it is gone, where it is to be `unseen` by whoever began to read since those boundaries were
+    /// taken, and somebody did.
     fn install_merge(
         &self,
         keyspace: &Arc<KeyspaceInner>,
         task: &Task,
-        tables: &[NewTable],
-        rests: &[RemainingParts<'_>],
+        (tables, rests): (&[NewTable], &[RemainingParts<'_>]),
         heirs: Option<&Heirs>,
-    ) -> Result<Vec<FileMeta>> {
+        unseen: Option<&Boundaries>,
+    ) -> Result<Option<Vec<FileMeta>>> {
         // First the names of the new tables are durable, then an edit may name them.
         let of_rests = || rests.iter().flat_map(|(_, tables)| tables.iter());
         self.files.sync_new(tables.iter().chain(of_rests()))?;
         let mut tree = self.files.tree();
         if keyspace.is_dropped() {
             self.files.remove_new(tables.iter().chain(of_rests()));
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         // What the manifest is told: the outputs, and what a cut left in the runs it came from.
         let run = self.output_run(task);
@@ -262,13 +298,29 @@ impl Merger {
             adds,
             ..KeyspaceEdit::default()
         };
-        self.files
-            .install(&mut tree, keyspace, VersionEdit::of_keyspace(edit))
-            .inspect_err(|_| {
-                self.files
-                    .remove_unlogged(&tree, tables.iter().chain(of_rests()))
-            })?;
-        Ok(files)
+        // What a filter changed shows to everybody at once, or to nobody.
+        let install = || {
+            self.files
+                .install(&mut tree, keyspace, VersionEdit::of_keyspace(edit))
+        };
+        let installed = match unseen {
+            None => Some(install()),
+            // Whoever registers meanwhile waits, and sees what the cache has no more.
+            Some(boundaries) => self.visibility.unless_held_above(boundaries.held_to, || {
+                let cache = self.shared.options().memory.cache();
+                let _changing = cache.change_entries(keyspace.entries());
+                install()
+            }),
+        };
+        let Some(installed) = installed else {
+            self.files.remove_new(tables.iter().chain(of_rests()));
+            return Ok(None);
+        };
+        installed.inspect_err(|_| {
+            self.files
+                .remove_unlogged(&tree, tables.iter().chain(of_rests()))
+        })?;
+        Ok(Some(files))
     }
 }
 
