@@ -37,7 +37,7 @@ type Answer = fn(serde_json::Value) -> Result<Vec<u8>>;
 type Known = (fn() -> &'static str, Answer);
 
 /// What the hidden command can be asked for.
-const KNOWN: [Known; 14] = [
+const KNOWN: [Known; 15] = [
     known::<compare::Cell>(),
     known::<compare::Pressed>(),
     known::<store::Load>(),
@@ -47,6 +47,7 @@ const KNOWN: [Known; 14] = [
     known::<small_budgets::Cell>(),
     known::<multi_get::Cell>(),
     known::<cpu::Cell>(),
+    known::<cpu::puts::Cell>(),
     known::<reopen::Cell>(),
     known::<writes::Cell>(),
     known::<hash_sharing::Cell>(),

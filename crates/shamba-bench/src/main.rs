@@ -26,7 +26,8 @@ enum Command {
     Compare(Asked<compare::Settings>),
     /// Pages and reads per lookup under small memory budgets, in the standard setting.
     Pressure(Asked<pressure::Settings>),
-    /// Instructions per lookup and scan with everything resident; ratios to the last engine.
+    /// Instructions per lookup and scan with everything resident, and per put into a memtable;
+    /// ratios to the last engine.
     Cpu(Asked<cpu::Settings>),
     /// Bytes of index for each data block, by the kind of the keys.
     Indexes(Asked<indexes::Settings>),

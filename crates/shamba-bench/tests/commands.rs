@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a command on 20,000 entries under 2 MiB.
+/// All of the budget.
+const BUDGETS: [&str; 2] = ["--budgets", "100"];
+
+/// Runs a command on 20,000 entries; 2 MiB are all of a budget.
 fn bench(arguments: &[&str], home: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
         .args(arguments)
         .args(["--engines", "shamba", "--entries", "20000"])
-        .args(["--full-budget", "2097152", "--budgets", "100"])
+        .args(["--full-budget", "2097152"])
         .args(["--dir".as_ref(), home.join("databases").as_os_str()])
         .args(["--table".as_ref(), home.join("table.json").as_os_str()])
         .env("TMPDIR", home)
@@ -47,25 +50,56 @@ fn each_gives_a_row_for_each_cell() {
     let home = tempfile::tempdir().unwrap();
     let few = ["--warm-up", "500", "--measured", "500"];
     let uniform = ["--distributions", "uniform"];
-    let writes = [&["writes", "--writes", "0.5"], &uniform[..], &few[..]].concat();
+    let writes = [
+        &["writes", "--writes", "0.5"],
+        &uniform[..],
+        &few[..],
+        &BUDGETS,
+    ]
+    .concat();
     let found = rows(&writes, home.path());
     assert_eq!(found.len(), 1);
     assert!(found[0]["flushes"].as_f64().is_some());
     let mixes = ["mixes", "--mixes", "ycsb-a,ycsb-e", "--repeat", "2"];
-    let found = rows(&[&mixes[..], &few[..]].concat(), home.path());
+    let found = rows(&[&mixes[..], &few[..], &BUDGETS].concat(), home.path());
     assert_eq!(found.len(), 2);
     for row in &found {
         assert!(row["operations/s"].as_f64().unwrap() > 0.0, "{row:?}");
         assert_eq!(row["repetitions"].as_f64(), Some(2.0));
     }
-    let reopen = [&["reopen", "--positives", "0.5"], &uniform[..]].concat();
+    let reopen = [&["reopen", "--positives", "0.5"], &uniform[..], &BUDGETS].concat();
     assert_eq!(rows(&reopen, home.path()).len(), 1);
+}
+
+#[test]
+fn puts_are_counted_where_valgrind_is() {
+    let home = tempfile::tempdir().unwrap();
+    let puts = ["cpu", "--puts", "plain,ttl", "--measured", "300"];
+    if Command::new("valgrind").arg("--version").output().is_ok() {
+        let found = rows(&puts, home.path());
+        assert_eq!(found.len(), 2);
+        let count = |row: &HashMap<String, Value>| row["instructions"].as_f64().unwrap();
+        assert!(count(&found[0]) > 100.0, "{found:?}");
+        assert!(count(&found[1]) > count(&found[0]), "{found:?}");
+        let left = std::fs::read_dir(home.path().join("databases")).unwrap();
+        assert_eq!(left.count(), 0);
+    } else {
+        let output = bench(&puts, home.path());
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && log.contains("Valgrind"),
+            "{log}"
+        );
+    }
 }
 
 #[test]
 fn what_is_no_mix_is_said_with_those_that_are() {
     let home = tempfile::tempdir().unwrap();
-    let output = bench(&["mixes", "--mixes", "none"], home.path());
+    let output = bench(
+        &["mixes", "--mixes", "none", BUDGETS[0], BUDGETS[1]],
+        home.path(),
+    );
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && log.contains("ycsb-a"), "{log}");
 }

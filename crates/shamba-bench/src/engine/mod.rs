@@ -18,8 +18,10 @@ pub use shamba::Shamba;
 use crate::device::Device;
 use crate::{Error, Result};
 use ::shamba::inspect::FilterPartition;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Engines that cannot read past the system's page cache.
 pub const CACHED: [&str; 2] = ["fjall", "redb"];
@@ -148,6 +150,18 @@ pub trait Engine: Send + Sync {
     /// Writes one entry, logged as the configuration says, not synced.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write_batch(&[Write::Put(key, value)])
+    }
+
+    /// The same of an entry that lives for so long; whether the engine can.
+    fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<bool> {
+        let _unwritten = (key, value, ttl);
+        Ok(false)
+    }
+
+    /// A serializable transaction that read a key, open until it is dropped, if the engine can.
+    fn transaction(&self, read: &[u8]) -> Result<Option<Box<dyn Any>>> {
+        let _unread = read;
+        Ok(None)
     }
 
     /// Looks a key up: whether it is there, its value then being in `into`, which is overwritten.

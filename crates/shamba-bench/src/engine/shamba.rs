@@ -7,10 +7,12 @@ use ::shamba::inspect;
 use ::shamba::{
     Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
     Granularity, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
-    Preset, Thresholds, WriteBatch,
+    Preset, Thresholds, WriteBatch, WriteOptions,
 };
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a specification after `shamba:` chooses: a preset's name, and words that change it, joined
 /// by `+`; or words alone, joined by `-` or `+`.
@@ -234,6 +236,17 @@ impl From<Db> for Shamba {
 impl Engine for Shamba {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         Ok(self.db.put(key, value)?)
+    }
+
+    fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<bool> {
+        self.db.put_with(key, value, WriteOptions::new().ttl(ttl))?;
+        Ok(true)
+    }
+
+    fn transaction(&self, read: &[u8]) -> Result<Option<Box<dyn Any>>> {
+        let transaction = self.db.transaction();
+        transaction.get(read)?;
+        Ok(Some(Box::new(transaction)))
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
