@@ -83,6 +83,18 @@ pub enum Error {
         /// The version this build reads.
         supported: u32,
     },
+    /// The database uses something that came with a newer build. Nothing is damaged, and nothing
+    /// was changed.
+    #[error(
+        "{} says that the database uses {}, which this build does not know; use a newer build",
+        file.display(), quoted(names)
+    )]
+    UnknownFeatures {
+        /// The manifest.
+        file: PathBuf,
+        /// The names of what this build does not know.
+        names: Vec<String>,
+    },
     /// The file is compressed in a way that this build was made without. Nothing is damaged.
     #[error(
         "{} has blocks that this build cannot decompress; build `shamba` with its cargo feature `{feature}`",
@@ -328,6 +340,14 @@ fn by(holders: Option<Holders>) -> String {
             format!("this process, which holds {holders}; drop all of them, or call `Db::close`")
         }
     }
+}
+
+/// Names from storage, each in quotes.
+fn quoted(names: &[String]) -> String {
+    let quoted = names
+        .iter()
+        .map(|name| format!("`{}`", name.escape_debug()));
+    quoted.collect::<Vec<_>>().join(", ")
 }
 
 /// What else may be done where a larger budget would do.

@@ -220,6 +220,7 @@ fn typed(error: &Error) -> bool {
     match error {
         Error::Corruption { .. }
         | Error::UnsupportedFormat { .. }
+        | Error::UnknownFeatures { .. }
         | Error::NotADatabase { .. }
         | Error::KeyspaceNotFound { .. } => true,
         Error::Poisoned { cause } | Error::Stalled { cause } => typed(cause),

@@ -21,7 +21,8 @@ pub(crate) const MAX_KEY_LEN: usize = 65_535;
 pub(crate) const MAX_VALUE_LEN: usize = 64 << 20;
 
 /// What an entry says of its key. The format reserves the kinds not written yet, so that adding
-/// them needs no new format; a reader that meets one reports the table as unsupported.
+/// them needs no new format. A database that uses one says so in its manifest, as a feature; a
+/// reader that meets one unannounced reports damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(crate) enum EntryKind {

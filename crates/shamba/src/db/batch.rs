@@ -46,6 +46,8 @@ pub struct WriteBatch {
     several_keyspaces: bool,
     max_key: usize,
     max_value: usize,
+    /// Whether an operation has a time to live.
+    expires: bool,
 }
 
 impl WriteBatch {
@@ -113,6 +115,7 @@ impl WriteBatch {
         self.several_keyspaces = false;
         self.max_key = 0;
         self.max_value = 0;
+        self.expires = false;
     }
 
     /// [`WriteBatch::memory`] once there is an operation more, with a key and a value of so many
@@ -153,6 +156,7 @@ impl WriteBatch {
             several_keyspaces: self.several_keyspaces,
             max_key: self.max_key,
             max_value: self.max_value,
+            expires: self.expires,
         }
     }
 
@@ -164,6 +168,7 @@ impl WriteBatch {
         self.several_keyspaces = end.several_keyspaces;
         self.max_key = end.max_key;
         self.max_value = end.max_value;
+        self.expires = end.expires;
     }
 
     /// The next operation is of this keyspace of a database.
@@ -230,6 +235,7 @@ impl WriteBatch {
     ) {
         self.max_key = self.max_key.max(key.len());
         self.max_value = self.max_value.max(value.len());
+        self.expires |= kind == EntryKind::Expiring;
         let bytes = key.len() + before.len() + value.len();
         self.rep.reserve(bytes + MOST_BESIDE);
         self.rep.push(kind as u8);
@@ -286,6 +292,11 @@ impl WriteBatch {
     pub(crate) fn max_value(&self) -> usize {
         self.max_value
     }
+
+    /// Whether an operation has a time to live.
+    pub(super) fn expires(&self) -> bool {
+        self.expires
+    }
 }
 
 /// Where a batch ended.
@@ -297,6 +308,7 @@ pub(super) struct BatchEnd {
     several_keyspaces: bool,
     max_key: usize,
     max_value: usize,
+    expires: bool,
 }
 
 /// One operation of a batch.

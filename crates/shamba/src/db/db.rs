@@ -26,8 +26,8 @@ impl Options {
     /// # Errors
     /// [`Error::InvalidOption`], [`Error::NotFound`], [`Error::NotADatabase`],
     /// [`Error::AlreadyExists`], [`Error::Locked`], [`Error::UnsupportedFormat`],
-    /// [`Error::Corruption`], [`Error::BudgetTooSmall`], [`Error::LogsExceedMemory`] or
-    /// [`Error::Io`].
+    /// [`Error::UnknownFeatures`], [`Error::Corruption`], [`Error::BudgetTooSmall`],
+    /// [`Error::LogsExceedMemory`] or [`Error::Io`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open(path, self)
     }

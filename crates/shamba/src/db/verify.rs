@@ -325,10 +325,11 @@ impl Options {
     /// checks the tables of an open database.
     ///
     /// # Errors
-    /// [`Error::Corruption`] or [`Error::UnsupportedFormat`] of `CURRENT` or the manifest, without
-    /// which nobody knows what the tables are; [`Error::NotFound`], [`Error::NotADatabase`],
-    /// [`Error::Locked`], [`Error::Io`], [`Error::InvalidOption`]; [`Error::BudgetTooSmall`] where
-    /// a value or a batch is there that was written under a much larger budget.
+    /// [`Error::Corruption`], [`Error::UnsupportedFormat`] or [`Error::UnknownFeatures`] of
+    /// `CURRENT` or the manifest, without which nobody knows what the tables are;
+    /// [`Error::NotFound`], [`Error::NotADatabase`], [`Error::Locked`], [`Error::Io`],
+    /// [`Error::InvalidOption`]; [`Error::BudgetTooSmall`] where a value or a batch is there that
+    /// was written under a much larger budget.
     pub fn verify(
         &self,
         path: impl AsRef<Path>,

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::design::StoredDesign;
+use super::feature::{Feature, Features};
 use super::file_meta::{Expiry, FileInfo, FileMeta};
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQNO, SeqNo};
@@ -46,12 +47,15 @@ const TAG_LOG: u64 = 30;
 const TAG_LOGS_DURABLE: u64 = 32;
 const TAG_REACH: u64 = 34;
 const TAG_OPTIONS: u64 = 36 | OPTIONAL;
+const TAG_FEATURES: u64 = 38;
 
 /// A change to the whole database's tree. Absent fields leave things as they are.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VersionEdit {
     /// The manifest's format version; the first edit of every manifest states it.
     pub(crate) format: Option<u32>,
+    /// Features that are used from now on, if they were not before.
+    pub(crate) features: Features,
     /// Logs with smaller numbers are needed no more.
     pub(crate) log_number: Option<u64>,
     /// Files and logs created from now on have numbers from here. Never goes back.
@@ -167,6 +171,11 @@ pub(crate) enum EditError {
         /// The format version stated, or the next one when only a field is unknown.
         found: u32,
     },
+    /// The database uses features that this build does not know.
+    UnknownFeatures {
+        /// Their names.
+        names: Vec<String>,
+    },
 }
 
 impl EditError {
@@ -180,6 +189,10 @@ impl EditError {
                 file: file.to_path_buf(),
                 found,
                 supported: FORMAT,
+            },
+            EditError::UnknownFeatures { names } => Error::UnknownFeatures {
+                file: file.to_path_buf(),
+                names,
             },
         }
     }
@@ -217,6 +230,14 @@ impl VersionEdit {
         VersionEdit {
             logs: vec![log],
             logs_durable: Some(durable),
+            ..VersionEdit::default()
+        }
+    }
+
+    /// An edit that says that a feature is used.
+    pub(crate) fn of_feature(feature: Feature) -> Self {
+        VersionEdit {
+            features: Features::from([feature]),
             ..VersionEdit::default()
         }
     }
@@ -272,9 +293,19 @@ impl VersionEdit {
             put_bytes(&mut out, &scratch);
             Ok(())
         };
+        // First what a reader must know to go on.
+        if let Some(format) = self.format {
+            field(TAG_FORMAT, &|out| put_varint(out, format.into()))?;
+        }
+        if !self.features.is_empty() {
+            field(TAG_FEATURES, &|out| {
+                for feature in &self.features {
+                    put_bytes(out, feature.name().as_bytes());
+                }
+            })?;
+        }
         // What is of the whole database.
         for (tag, value) in [
-            (TAG_FORMAT, self.format.map(u64::from)),
             (TAG_LOG_NUMBER, self.log_number),
             (TAG_NEXT_FILE, self.next_file),
             (TAG_NEXT_RUN, self.next_run),
@@ -372,6 +403,7 @@ impl VersionEdit {
                 .decode_field(tag, &mut payload, &find)
                 .ok_or(corrupt("a field's contents"))?;
             match known {
+                Known::Not(names) => return Err(EditError::UnknownFeatures { names }),
                 Known::Yes if payload.is_empty() => {}
                 Known::Yes => return Err(corrupt("the end of a field")),
                 Known::No if tag & OPTIONAL != 0 => {}
@@ -398,6 +430,12 @@ impl VersionEdit {
         match tag {
             // Of the whole database.
             TAG_FORMAT => self.format = Some(take_u32_varint(input)?),
+            TAG_FEATURES => {
+                let unknown = self.take_features(input)?;
+                if !unknown.is_empty() {
+                    return Some(Known::Not(unknown));
+                }
+            }
             TAG_LOG_NUMBER => self.log_number = Some(take_varint(input)?),
             TAG_NEXT_FILE => self.next_file = Some(take_varint(input)?),
             TAG_NEXT_RUN => self.next_run = Some(take_varint(input)?),
@@ -477,6 +515,19 @@ impl VersionEdit {
         Some(Known::Yes)
     }
 
+    /// Takes names of features up to the end; gives those that this build does not know.
+    fn take_features(&mut self, input: &mut &[u8]) -> Option<Vec<String>> {
+        let mut unknown = Vec::new();
+        while !input.is_empty() {
+            let name = std::str::from_utf8(take_bytes(input)?).ok()?;
+            match Feature::named(name) {
+                Some(feature) => drop(self.features.insert(feature)),
+                None => unknown.push(name.to_owned()),
+            }
+        }
+        Some(unknown)
+    }
+
     /// The entry of a keyspace: the last one if it is this keyspace's, else a new one.
     fn keyspace(&mut self, id: u32) -> &mut KeyspaceEdit {
         let at = match self.keyspaces.last() {
@@ -497,6 +548,8 @@ impl VersionEdit {
 enum Known {
     Yes,
     No,
+    /// A field that names features of which these are not known.
+    Not(Vec<String>),
 }
 
 fn put_all(out: &mut Vec<u8>, values: &[u64]) {
@@ -718,20 +771,23 @@ mod tests {
             (
                 any::<Option<u32>>(),
                 any::<Option<u64>>(),
+                any::<bool>(),
                 prop::collection::vec(any::<(u64, u64, u32)>(), 0..4),
             ),
             prop::collection::vec(keyspace(), 0..4),
         )
             .prop_map(
                 |(format, log_number, next_file, last_seq, others, mut keyspaces)| {
-                    let (next_keyspace, logs_durable, logs) = others;
+                    let (next_keyspace, logs_durable, expires, logs) = others;
                     let log = |(number, base, salt)| LogInfo { number, base, salt };
                     let next_run = next_file.map(|next| next / 2);
                     for (id, keyspace) in keyspaces.iter_mut().enumerate() {
                         keyspace.id = id as u32 * 1000;
                     }
+                    let known = Feature::ALL.into_iter();
                     VersionEdit {
                         format,
+                        features: known.filter(|_| expires).collect(),
                         log_number,
                         next_file,
                         next_run,
@@ -838,6 +894,40 @@ mod tests {
             err.into_error(Path::new("MANIFEST-000001"), 0),
             Error::UnsupportedFormat { supported, .. } if supported == FORMAT
         ));
+    }
+
+    #[test]
+    fn unknown_features_are_refused_by_their_names_before_the_fields_that_need_them() {
+        let of = |names: &[&str]| {
+            let mut payload = Vec::new();
+            names
+                .iter()
+                .for_each(|name| put_bytes(&mut payload, name.as_bytes()));
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, TAG_FEATURES);
+            put_bytes(&mut bytes, &payload);
+            // Of a field that came with them.
+            put_varint(&mut bytes, 1000);
+            put_bytes(&mut bytes, b"whatever");
+            decode(&bytes).unwrap_err()
+        };
+        let names = ["range tombstones".to_owned(), "value files".to_owned()];
+        let error = of(&[&names[0], "expiring entries", &names[1]]);
+        assert_eq!(
+            error,
+            EditError::UnknownFeatures {
+                names: names.into()
+            }
+        );
+        let said = error.into_error(Path::new("MANIFEST-000001"), 0);
+        assert_eq!(
+            said.to_string(),
+            "MANIFEST-000001 says that the database uses `range tombstones`, `value files`, which \
+             this build does not know; use a newer build"
+        );
+        let unsupported = EditError::Unsupported { found: FORMAT + 1 };
+        assert_eq!(of(&["expiring entries"]), unsupported);
+        assert_eq!(of(&[]), unsupported);
     }
 
     #[test]

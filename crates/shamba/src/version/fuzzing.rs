@@ -222,6 +222,7 @@ fn edits() -> Vec<VersionEdit> {
             keyspace.removes.push(RemovedFile { level, file });
         }),
         VersionEdit::create_keyspace(1, "users"),
+        VersionEdit::of_feature(feature::Feature::Expiring),
         VersionEdit::of_logs(10, 500),
         VersionEdit::drop_keyspace(1),
     ]

@@ -167,8 +167,8 @@ impl Manifest {
     ///
     /// # Errors
     /// `Corruption` when `CURRENT` is missing or damaged, when the log it names is missing, has a
-    /// hole, ends before its marks say, or describes an impossible tree; `UnsupportedFormat`; `Io`;
-    /// `BudgetTooSmall`.
+    /// hole, ends before its marks say, or describes an impossible tree; `UnsupportedFormat`;
+    /// `UnknownFeatures`; `Io`; `BudgetTooSmall`.
     pub(crate) fn read(fs: &dyn Fs, dir: &Path, account: &Arc<Obsolete>) -> Result<FoundManifest> {
         let CurrentManifest { name, info } = read_current(fs, dir)?;
         let path = dir.join(&name);

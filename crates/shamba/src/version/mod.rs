@@ -11,6 +11,7 @@ mod by_number;
 mod current;
 mod design;
 mod edit;
+mod feature;
 mod file_meta;
 mod files;
 #[cfg(any(test, all(fuzzing, feature = "testing")))]
@@ -30,6 +31,7 @@ pub(crate) use by_number::ByNumber;
 pub(crate) use current::CURRENT;
 pub(crate) use design::StoredDesign;
 pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
+pub(crate) use feature::Feature;
 pub(crate) use file_meta::{Expiry, FileInfo, FileMeta};
 pub(crate) use files::{number_in, was_in_use};
 pub(crate) use level::Level;

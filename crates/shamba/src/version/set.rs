@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::edit::{EditPart, FORMAT};
+use super::feature::Features;
 use super::{FileMeta, Inconsistent, KeyspaceEdit, StoredDesign, Version, VersionEdit};
 use crate::base::key::SeqNo;
 use crate::wal::{LogInfo, Reached};
@@ -35,6 +36,8 @@ pub(crate) struct KeyspaceState {
 /// All keyspaces and counters.
 #[derive(Debug, Clone)]
 pub(crate) struct TreeState {
+    /// What a reader must know beyond the format: what is, or was, used.
+    pub(crate) features: Features,
     /// The keyspaces by id.
     pub(crate) keyspaces: BTreeMap<u32, KeyspaceState>,
     /// Their ids by name.
@@ -62,6 +65,7 @@ pub(crate) struct TreeState {
 impl Default for TreeState {
     fn default() -> Self {
         TreeState {
+            features: Features::new(),
             keyspaces: BTreeMap::new(),
             names: HashMap::new(),
             next_file: 1,
@@ -79,6 +83,8 @@ impl Default for TreeState {
 /// What an edit makes of a state: checked, and not yet in its place.
 #[derive(Debug)]
 pub(crate) struct StateChange {
+    /// Features that are used from now on.
+    features: Features,
     next_file: u64,
     next_run: u64,
     next_keyspace: u32,
@@ -105,6 +111,7 @@ impl TreeState {
     /// What an edit changes. Touches the keyspaces that the edit names and no others.
     pub(crate) fn after(&self, edit: &VersionEdit) -> Result<StateChange, Inconsistent> {
         let mut after = StateChange {
+            features: edit.features.clone(),
             next_file: self.next_file.max(edit.next_file.unwrap_or(0)),
             next_run: self.next_run.max(edit.next_run.unwrap_or(0)),
             next_keyspace: self.next_keyspace.max(edit.next_keyspace.unwrap_or(0)),
@@ -138,6 +145,7 @@ impl TreeState {
 
     /// Puts a change of this state in its place.
     pub(crate) fn set(&mut self, change: StateChange) {
+        self.features.extend(change.features);
         self.next_file = change.next_file;
         self.next_run = change.next_run;
         self.next_keyspace = change.next_keyspace;
@@ -283,6 +291,7 @@ impl TreeState {
             .collect();
         VersionEdit {
             format: Some(FORMAT),
+            features: self.features.clone(),
             log_number: Some(self.log_number),
             next_file: Some(self.next_file),
             next_run: Some(self.next_run),

@@ -24,7 +24,7 @@ use crate::db::files::{Files, Tree};
 use crate::db::visibility::Visibility;
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
-use crate::version::VersionEdit;
+use crate::version::{Feature, VersionEdit};
 use crate::wal::{LOG_HEADER, LogStart, LogWriter, WholeLog};
 
 /// Closed logs past this many are too many, however short they are: each is a file to keep, to look
@@ -272,6 +272,11 @@ impl WalFiles {
         let metrics = self.shared.metrics();
         metrics.add(Counter::wal_bytes, log.position() - before);
         Ok(())
+    }
+
+    /// Has the manifest say that the database uses a feature, before a log holds anything of it.
+    pub(in crate::db) fn state_feature(&self, feature: Feature) -> Result<()> {
+        self.files.state_feature(feature)
     }
 
     /// A new log, which the manifest names.

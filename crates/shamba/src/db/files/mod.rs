@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::fs::FileLock;
 use crate::memtable::Memtable;
 use crate::table::TableCache;
-use crate::version::{Manifest, Obsolete, VersionEdit};
+use crate::version::{Feature, Manifest, Obsolete, VersionEdit};
 use due::DueList;
 use unflushed::Unflushed;
 use warm::WarmFile;
@@ -98,6 +98,8 @@ pub(super) struct Files {
     obsolete: Arc<Obsolete>,
     next_file: AtomicU64,
     next_run: AtomicU64,
+    /// Bits of features that the manifest is known to name, to be asked without the tree's lock.
+    stated: AtomicU64,
     tree: Mutex<Tree>,
     due: DueList,
     /// Keeps other processes out.
@@ -127,6 +129,7 @@ impl Files {
             obsolete: Arc::clone(tree.manifest.obsolete()),
             next_file,
             next_run: AtomicU64::new(next_run),
+            stated: AtomicU64::new(0),
             tree: Mutex::new(tree),
             due,
             lock: Mutex::new(None),
@@ -265,6 +268,20 @@ impl Files {
         if tree.manifest.number() != manifest {
             hints::write(&self.shared, tree);
         }
+        Ok(())
+    }
+
+    /// Has the manifest say that the database uses a feature, if it does not yet, before anything
+    /// of it is written.
+    pub(super) fn state_feature(&self, feature: Feature) -> Result<()> {
+        if self.stated.load(Ordering::Relaxed) & feature.bit() != 0 {
+            return Ok(());
+        }
+        let tree: &mut Tree = &mut self.tree.lock();
+        if !tree.manifest.state().features.contains(&feature) {
+            self.log_edit(tree, VersionEdit::of_feature(feature))?;
+        }
+        self.stated.fetch_or(feature.bit(), Ordering::Relaxed);
         Ok(())
     }
 

@@ -37,6 +37,7 @@ use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::{Durability, WriteOptions};
+use crate::version::Feature;
 use group::{WriteJob, WriteQueue};
 pub(in crate::db) use key_set::KeySet;
 use stall::Stalls;
@@ -261,6 +262,10 @@ impl WritePath {
         self.stalls.throttle(writer, group, bytes.sum())?;
         let room = group.iter().map(|(batch, _)| batch.memory() as u64);
         self.stalls.wait_for_memtables(writer, room.sum())?;
+        // An older build is to be told of such entries before it meets one.
+        if group.iter().any(|(batch, _)| batch.expires()) {
+            self.wal.state_feature(Feature::Expiring)?;
+        }
         let first = writer.log.last_seq() + 1;
         let whole = writer.log.len();
         let next = self

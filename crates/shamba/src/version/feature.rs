@@ -1,0 +1,37 @@
+//! What a database uses that not every build of its format knows. The manifest names it, so that a
+//! build which does not know it says what it lacks (docs/format.md, "The number that is kept").
+
+use std::collections::BTreeSet;
+
+/// A feature that a reader must know once a database uses it. What is stated once stays so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Feature {
+    /// Entries with a time to live.
+    Expiring,
+}
+
+impl Feature {
+    /// Those that this build knows, in the order of their values.
+    pub(crate) const ALL: [Feature; 1] = [Feature::Expiring];
+
+    /// Its name in the manifest, for people too.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Feature::Expiring => "expiring entries",
+        }
+    }
+
+    /// The feature of a name.
+    pub(super) fn named(name: &str) -> Option<Feature> {
+        Feature::ALL.into_iter().find(|known| known.name() == name)
+    }
+
+    /// Its bit in an integer.
+    pub(crate) const fn bit(self) -> u64 {
+        1 << self as u8
+    }
+}
+
+/// Features of a database.
+pub(crate) type Features = BTreeSet<Feature>;
