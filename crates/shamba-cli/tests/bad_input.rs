@@ -80,6 +80,33 @@ fn files_of(dir: &Path) -> Vec<(std::ffi::OsString, Vec<u8>, std::time::SystemTi
     files
 }
 
+/// Who has an older build than the database needs is told what is new in it.
+#[test]
+fn a_database_of_newer_features_is_refused_by_their_names() {
+    let work = Work::new();
+    let sets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shamba/tests/fixtures/sets");
+    std::fs::create_dir(work.path("db")).unwrap();
+    for file in std::fs::read_dir(sets.join("unknown/features")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), work.path("db").join(file.file_name())).unwrap();
+    }
+    let looks = READERS.iter().filter(|command| command[0] != "delete");
+    let before = files_of(&work.path("db"));
+    let refused = |command: &[&str]| {
+        let message = work.fails(3, command);
+        for part in ["`telepathy`, `time travel`", "hint: use a newer build"] {
+            assert!(message.contains(part), "{command:?}: {message}");
+        }
+    };
+    looks.for_each(|command| refused(command));
+    assert!(files_of(&work.path("db")) == before, "a file was changed");
+    refused(&["put", "db", "k", "v"]);
+    let mut after = files_of(&work.path("db"));
+    // A lock leaves its file.
+    after.retain(|(name, ..)| name != "LOCK");
+    assert!(after == before, "a file was changed");
+}
+
 /// What only looks leaves every file as it was, and makes none, whatever it finds in the log.
 #[test]
 fn looking_changes_nothing() {
