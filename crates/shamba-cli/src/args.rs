@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use shamba::{Error, MemoryBudget, parse_size};
 
-use crate::{bench, demo, export, import, point, scan, shell, stats, tune, upkeep};
+use crate::{bench, demo, export, import, merge, point, scan, shell, stats, tune, upkeep};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,6 +74,7 @@ pub enum Command {
     Get(point::GetArgs),
     Put(point::PutArgs),
     Delete(point::DeleteArgs),
+    Merge(merge::MergeArgs),
     Scan(scan::ScanArgs),
     Stats(stats::StatsArgs),
     Verify(upkeep::VerifyArgs),

@@ -16,6 +16,7 @@ mod failure;
 mod format;
 mod import;
 mod measure;
+mod merge;
 mod open;
 mod point;
 mod scan;
@@ -56,6 +57,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Get(args) => point::get(global, args),
         Command::Put(args) => point::put(global, args),
         Command::Delete(args) => point::delete(global, args),
+        Command::Merge(args) => merge::run(global, args),
         Command::Scan(args) => scan::run(global, args),
         Command::Stats(args) => stats::run(global, args),
         Command::Verify(args) => upkeep::verify(global, args),

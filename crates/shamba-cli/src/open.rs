@@ -11,6 +11,7 @@ use shamba::{
 
 use crate::args::{Global, size};
 use crate::failure::Failure;
+use crate::merge::Operator;
 
 /// Options of the engine. Those of the keyspace are kept with it, and hold for what is written from
 /// now on; what is not named stays as it is, and is at first the default.
@@ -62,6 +63,9 @@ pub struct EngineArgs {
     /// Whether a lookup hashes its key once, or for each table [default: true]
     #[arg(long, value_name = "BOOL")]
     pub hash_sharing: Option<bool>,
+    /// The merge operator of the keyspace
+    #[arg(skip)]
+    pub merge_operator: Option<Operator>,
 }
 
 /// How runs are merged.
@@ -257,6 +261,10 @@ pub fn open(
         .create_if_missing(access == Access::Create);
     if access == Access::Read {
         options = options.read_only(true);
+    }
+    if let Some(operator) = engine.merge_operator {
+        let keyspace = global.keyspace.as_deref().unwrap_or("default");
+        options = operator.give(options, keyspace);
     }
     let db = options.open(dir)?;
     let keyspace = match &global.keyspace {

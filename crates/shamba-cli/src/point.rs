@@ -31,6 +31,9 @@ pub struct GetArgs {
     /// The key is written with escapes: \t \n \r \\ \xNN
     #[arg(long)]
     escaped: bool,
+    /// Print the number of a counter (`shamba merge`)
+    #[arg(long)]
+    number: bool,
 }
 
 /// Set a key to a value
@@ -75,19 +78,21 @@ pub fn get(global: &Global, args: &GetArgs) -> Result<(), Failure> {
     let Some(value) = opened.keyspace.get(&key)? else {
         return Err(Failure::Absent { key: preview(&key) });
     };
+    let number = args.number.then(|| counted(&value)).transpose()?;
+    let shown = number.as_deref().unwrap_or(&value);
     match &args.output {
         Some(path) => {
-            std::fs::write(path, &value).map_err(|source| Failure::io("write", path, source))?
+            std::fs::write(path, shown).map_err(|source| Failure::io("write", path, source))?
         }
         None => {
             let mut out = io::stdout().lock();
             // A prompt should not stick to the value; a program gets exactly its bytes.
-            let end: &[u8] = if out.is_terminal() && !value.ends_with(b"\n") {
+            let end: &[u8] = if out.is_terminal() && !shown.ends_with(b"\n") {
                 b"\n"
             } else {
                 b""
             };
-            out.write_all(&value)
+            out.write_all(shown)
                 .and_then(|()| out.write_all(end))
                 .and_then(|()| out.flush())
                 .map_err(Failure::output)?;
@@ -95,6 +100,17 @@ pub fn get(global: &Global, args: &GetArgs) -> Result<(), Failure> {
     }
     drop(value);
     opened.close()
+}
+
+/// The number of a counter, as text.
+fn counted(value: &[u8]) -> Result<Vec<u8>, Failure> {
+    let bytes = <[u8; 8]>::try_from(value).map_err(|_| {
+        Failure::data(
+            format!("the value has {} bytes, and a counter 8", value.len()),
+            "print it without --number",
+        )
+    })?;
+    Ok(i64::from_le_bytes(bytes).to_string().into_bytes())
 }
 
 pub fn put(global: &Global, args: &PutArgs) -> Result<(), Failure> {

@@ -432,3 +432,52 @@ fn what_is_put_with_a_time_to_live_is_gone_then() {
     assert!(refused.code == 2 && refused.stderr.contains("--ttl"));
     work.fails(1, &["get", "db", "a"]);
 }
+
+#[test]
+fn operands_are_merged_by_the_operator_that_a_keyspace_keeps() {
+    let work = Work::new();
+    let refused = work.run(&["merge", "db", "visits", "1"]);
+    assert!(refused.code == 2 && refused.stderr.contains("--operator"));
+    // What makes no sense decides nothing.
+    for (operand, operator) in [("many", "counter"), ("{", "json-merge-patch")] {
+        work.fails(
+            2,
+            &["merge", "db", "visits", operand, "--operator", operator],
+        );
+    }
+    work.ok(&["merge", "db", "visits", "5", "--operator", "counter"]);
+    work.ok(&["merge", "db", "visits", "-2"]);
+    assert_eq!(work.ok(&["get", "db", "visits", "--number"]), b"3");
+    assert_eq!(work.ok(&["get", "db", "visits"]), 3i64.to_le_bytes());
+    let refused = work.run(&["merge", "db", "visits", "many"]);
+    assert!(refused.code == 2 && refused.stderr.contains("integer"));
+    let refused = work.run(&["merge", "db", "visits", "1", "--operator", "append"]);
+    assert!(
+        refused.code == 3 && refused.stderr.contains("counter"),
+        "{}",
+        refused.stderr
+    );
+    work.ok(&["put", "db", "text", "no number"]);
+    let refused = work.run(&["get", "db", "text", "--number"]);
+    assert!(
+        refused.code == 5 && refused.stderr.contains("8"),
+        "{}",
+        refused.stderr
+    );
+    for line in ["a\\n", "b\\n"] {
+        let log = [
+            "merge",
+            "db",
+            "log",
+            line,
+            "--escaped",
+            "--keyspace",
+            "logs",
+        ];
+        work.ok(&[&log[..], &["--operator", "append"]].concat());
+    }
+    assert_eq!(
+        work.ok(&["get", "db", "log", "--keyspace", "logs"]),
+        b"a\nb\n"
+    );
+}

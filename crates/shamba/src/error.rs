@@ -178,6 +178,32 @@ pub enum Error {
         /// The key that it was asked about.
         key: Vec<u8>,
     },
+    /// A merge operator could not merge what a key has: it failed or panicked. Nothing is lost;
+    /// [`Db::put`](crate::Db::put) or [`Db::delete`](crate::Db::delete) the key, or mend the
+    /// operator.
+    #[error(
+        "the merge operator of keyspace `{keyspace}` cannot merge key {}: {cause}",
+        key.escape_ascii()
+    )]
+    MergeFailed {
+        /// The keyspace's name.
+        keyspace: String,
+        /// The key.
+        key: Vec<u8>,
+        /// What the operator says.
+        cause: String,
+    },
+    /// A keyspace has a merge operator that the program did not give, or gave another instead of,
+    /// or has none, and something is to be merged.
+    #[error("keyspace `{keyspace}` {}", about_operators(wanted.as_deref(), given.as_deref()))]
+    MergeOperator {
+        /// The keyspace's name.
+        keyspace: String,
+        /// The name of the operator that the keyspace has.
+        wanted: Option<String>,
+        /// The name of the one that the program gave.
+        given: Option<String>,
+    },
     /// A transaction, with what it read and wrote, would take more memory than transactions and
     /// iterators may have together beside what they hold now. What it did so far is kept: commit
     /// it, or drop it.
@@ -339,6 +365,19 @@ fn by(holders: Option<Holders>) -> String {
         Some(holders) => {
             format!("this process, which holds {holders}; drop all of them, or call `Db::close`")
         }
+    }
+}
+
+/// What is wrong with a keyspace's merge operator, and what to do about it.
+fn about_operators(wanted: Option<&str>, given: Option<&str>) -> String {
+    match (wanted, given) {
+        (Some(wanted), None) => format!(
+            "has the merge operator `{wanted}`, which is none of the ready-made: give it to `Options::merge_operator`"
+        ),
+        (Some(wanted), Some(given)) => format!(
+            "has the merge operator `{wanted}` and cannot be given `{given}`, which would read other values out of it"
+        ),
+        (None, _) => "has no merge operator: give one to `Options::merge_operator` when the database is opened".to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@
 //! file system in memory.
 
 mod input;
+mod listing;
 mod operations;
 
 pub(crate) use input::{Input, chunked};

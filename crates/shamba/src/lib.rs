@@ -60,6 +60,12 @@
 //! on answering reads; but when there was no room for it, or no file to open, that write gets
 //! [`Error::Io`], nothing of it is kept, and the next one may succeed.
 //!
+//! # Merging without reading
+//! [`Db::merge`] writes an operand; what the value of the key is with it says a [`MergeOperator`],
+//! given to [`Options::merge_operator`] and kept with the keyspace: [`Increment`], [`Minimum`],
+//! [`Maximum`], [`Append`], JSON merge patches with the feature `json`, or a program's own. Reads
+//! ask it, and flushes and compactions collapse what all readers see alike.
+//!
 //! # Compaction filters
 //! [`Options::compaction_filter`] has compactions ask a function of the program's what becomes of
 //! the entries that they merge: kept, removed, or given another value ([`CompactionFilter`]). No
@@ -244,6 +250,7 @@
 //! | `lz4` | on | [`Compression::Lz4`] |
 //! | `serde` | on | `Serialize` of statistics, and `Deserialize` too of options |
 //! | `io-uring` | on | reads made together go through an io_uring (Linux), else through threads |
+//! | `json` | off | `JsonMergePatch`, the merge operator of JSON merge patches |
 //! | `testing` | off | instruments for tests and measurements |
 //!
 //! A build that lacks a compression refuses options that ask for it ([`Error::InvalidOption`]), and
@@ -329,6 +336,7 @@ pub mod fs;
 pub mod fuzzing;
 mod memtable;
 mod metrics;
+mod operator;
 mod options;
 mod policy;
 mod table;
@@ -352,6 +360,9 @@ pub use db::{
 pub use error::{Error, Holders, Result};
 pub use filter::{FilterAllocation, ModuleSizes};
 pub use metrics::Counters;
+#[cfg(feature = "json")]
+pub use operator::JsonMergePatch;
+pub use operator::{Append, Increment, Maximum, MergeError, MergeOperator, Minimum};
 pub use options::{
     AutoDesign, Compression, Design, DeviceCosts, Durability, FilterFamily, FilterOptions,
     Isolation, KeyspaceOptions, Options, Preset, TransactionOptions, WriteOptions,

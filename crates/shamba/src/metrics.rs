@@ -106,6 +106,8 @@ counters! {
     compaction_bytes_written,
     /// Entries that flushes and compactions found expired: they are gone, or tombstones by now.
     entries_expired,
+    /// Operands that flushes and compactions made parts of others, or of values.
+    operands_collapsed,
     /// Entries that compaction filters removed.
     entries_removed_by_filter,
     /// Entries that compaction filters gave another value.

@@ -16,6 +16,7 @@ mod device;
 mod files;
 mod filter;
 mod kept;
+mod merge_operator;
 mod preset;
 mod read_only;
 mod setters;
@@ -45,6 +46,7 @@ pub use design::Design;
 pub use device::DeviceCosts;
 pub use filter::{FilterFamily, FilterOptions};
 pub(crate) use kept::KeptOptions;
+pub(crate) use merge_operator::MergeOperators;
 pub use preset::Preset;
 pub use transaction::{Isolation, TransactionOptions};
 pub use write::{Durability, WriteOptions};
@@ -257,6 +259,7 @@ pub struct Options {
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) compaction_filters: CompactionFilters,
+    pub(crate) merge_operators: MergeOperators,
     pub(crate) memory: MemoryBudget,
     pub(crate) background_threads: usize,
     pub(crate) max_open_files: usize,
@@ -290,6 +293,7 @@ impl Options {
             fs: Arc::new(OsFs::new()),
             clock: Arc::new(SystemClock),
             compaction_filters: CompactionFilters::default(),
+            merge_operators: MergeOperators::default(),
             memory: MemoryBudget::share_of_container(0.25),
             background_threads: 2,
             max_open_files: 4096,

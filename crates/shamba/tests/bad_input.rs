@@ -8,8 +8,8 @@ use std::sync::Arc;
 use common::{Rng, contents, files_ending, small_keyspace, small_options};
 use shamba::fs::{Access, Fs, MemFs, OsFs};
 use shamba::{
-    Compression, Db, Error, FilterOptions, IterOptions, KeyspaceOptions, MIN_MEMORY, MemoryBudget,
-    ModuleSizes, Options, WriteBatch, WriteOptions,
+    Append, Compression, Db, Error, FilterOptions, IterOptions, KeyspaceOptions, MIN_MEMORY,
+    MemoryBudget, ModuleSizes, Options, WriteBatch, WriteOptions,
 };
 
 const DIR: &str = "/db";
@@ -535,6 +535,70 @@ fn keys_and_values_too_large_are_refused_whole() {
     assert!(db.get(vec![b'k'; 70_000]).unwrap().is_none());
     db.close().unwrap();
     assert_whole(&fs);
+}
+
+/// Operands have the bounds of values; empty ones, and the empty key, are as good as others.
+#[test]
+fn operands_are_as_large_as_values() {
+    let (fs, max) = (MemFs::new(), 64 << 10);
+    let options = || options(&fs).merge_operator("default", Append);
+    let db = options().open(DIR).unwrap();
+    let refused = |error: Error| {
+        assert!(
+            matches!(
+                error,
+                Error::ValueTooLarge { len, max: most, .. } if len == max + 1 && most == max
+            ),
+            "{error:?}"
+        );
+    };
+    let too_large = vec![b'x'; max + 1];
+    refused(db.merge("k", &too_large).unwrap_err());
+    refused(db.default_keyspace().merge("k", &too_large).unwrap_err());
+    refused(db.transaction().merge("k", &too_large).unwrap_err());
+    let mut batch = WriteBatch::new();
+    batch.merge("small", "v");
+    batch.merge("k", &too_large);
+    refused(db.write(batch).unwrap_err());
+    let error = db.merge(vec![b'k'; (16 << 10) + 1], "v").unwrap_err();
+    assert!(matches!(error, Error::KeyTooLarge { .. }), "{error:?}");
+    assert!(db.is_empty().unwrap());
+
+    let largest = Rng::new(1).bytes(max);
+    let longest = vec![b'k'; 16 << 10];
+    db.merge("large", &largest).unwrap();
+    db.merge("large", "").unwrap();
+    db.merge("large", "z").unwrap();
+    db.merge("nothing", "").unwrap();
+    db.merge("nothing", "").unwrap();
+    db.merge("", "").unwrap();
+    db.merge("", "a").unwrap();
+    db.merge(&longest, "b").unwrap();
+    let whole = [&largest[..], b"z"].concat();
+    let check = |db: &Db| {
+        let expected: [(&[u8], &[u8]); 4] = [
+            (b"", b"a"),
+            (&longest, b"b"),
+            (b"large", &whole),
+            (b"nothing", b""),
+        ];
+        for (key, value) in expected {
+            assert_eq!(db.get(key).unwrap().as_deref(), Some(value));
+        }
+        let entries = expected.map(|(key, value)| (key.to_vec(), value.to_vec()));
+        let entries = entries.into_iter().collect();
+        assert!(contents(&db.default_keyspace()).unwrap() == entries);
+        assert_eq!(db.stats().memory.budget.overdraft, 0);
+    };
+    check(&db);
+    db.flush().unwrap();
+    check(&db);
+    db.compact_range(None, None).unwrap();
+    check(&db);
+    db.close().unwrap();
+    let db = options().open(DIR).unwrap();
+    check(&db);
+    db.verify().unwrap().check().unwrap();
 }
 
 /// What is too large for the budget is written once that is as large as the error names; what is

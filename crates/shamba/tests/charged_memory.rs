@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use shamba::{Db, KeyspaceOptions, MemoryBudget, Options, Transaction};
+use shamba::{Append, Db, KeyspaceOptions, MemoryBudget, Options, Transaction};
 
 /// Bytes that the allocator has given and not got back.
 static LIVE: AtomicU64 = AtomicU64::new(0);
@@ -237,6 +237,7 @@ fn what_transactions_hold_is_charged() {
     let db = Options::new()
         .memory(MemoryBudget::bytes(1 << 30))
         .background_threads(0)
+        .merge_operator("default", Append)
         .open(temporary.path().join("db"))
         .unwrap();
     let keyspaces: Vec<_> = (0..2000)
@@ -247,7 +248,7 @@ fn what_transactions_hold_is_charged() {
         .collect();
     let scattered = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     type Work<'a> = &'a dyn Fn(&mut Transaction, u64);
-    let cases: [(&str, u64, Work); 8] = [
+    let cases: [(&str, u64, Work); 10] = [
         ("reads in order", 100_000, &|tx, i| {
             drop(tx.get(key(i)).unwrap())
         }),
@@ -262,6 +263,10 @@ fn what_transactions_hold_is_charged() {
         }),
         ("writes", 100_000, &|tx, i| {
             tx.put(scattered(i), "v").unwrap()
+        }),
+        ("merges", 50_000, &|tx, i| tx.merge(key(i), "v").unwrap()),
+        ("merges into few", 50_000, &|tx, i| {
+            tx.merge(key(i % 100), "v").unwrap()
         }),
         ("savepoints", 20_000, &|tx, i| {
             tx.set_savepoint();

@@ -270,7 +270,7 @@ fn with_plenty_of_memory_all_that_is_written_is_resident_and_nothing_is_skipped(
             assert!(lookups.filter.reads > 0 && lookups.filter.reads < level.filter_bytes / 100);
             assert_eq!(
                 lookups.filter.reads,
-                lookups.modules.iter().map(|m| m.fetched).sum()
+                lookups.modules.iter().map(|m| m.fetched).sum::<u64>()
             );
         }
         assert!(cached <= stats.memory.cache.total().bytes);

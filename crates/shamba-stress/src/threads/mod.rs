@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shamba::fs::{Fs, MemFs, OsFs};
-use shamba::{Db, DeviceCosts, Durability, Error, Iter, MemoryBudget};
+use shamba::{Append, Db, DeviceCosts, Durability, Error, Iter, MemoryBudget};
 
 use crate::common::{Rng, random_keyspace_options, random_options};
 use crate::{Kind, Tally};
@@ -166,13 +166,17 @@ impl Drop for Alarm<'_> {
     }
 }
 
-fn open(rng: &mut Rng, shared: &Shared, memory: &MemoryBudget) -> Db {
+/// Opens the database, with operators for keyspaces that threads will make for themselves.
+fn open(rng: &mut Rng, shared: &Shared, memory: &MemoryBudget, private: &[String]) -> Db {
     let mut options = random_options(rng, shared.fs.clone())
         .memory(memory.clone())
         .background_threads(rng.between(0, 3) as usize)
         .device(DeviceCosts::new(1e-4).write_cost(0.5).merge_read_cost(0.5));
     for name in &NAMES[1..] {
         options = options.keyspace_options(name, random_keyspace_options(rng));
+    }
+    for name in private {
+        options = options.merge_operator(name, Append);
     }
     let db = options.open(&shared.dir).unwrap();
     for name in &NAMES[1..] {
@@ -215,17 +219,18 @@ impl Kind for Threads {
         };
         for life in 0..rng.between(1, 4) {
             let memory = MemoryBudget::bytes(*rng.pick(shared.budgets));
-            let db = open(&mut rng, &shared, &memory);
+            let private = (0..threads).map(|number| format!("private-{life}-{number}"));
+            let private: Vec<String> = private.collect();
+            let db = open(&mut rng, &shared, &memory, &private);
             shared.judge_all(&mut shared.ledger.view(), &db, "after an open");
             let operations = rng.between(50, 600);
             std::thread::scope(|scope| {
                 let mut running = Vec::new();
-                for number in 0..threads {
+                for (number, name) in private.into_iter().enumerate() {
                     let rng = Rng::new(rng.next());
                     let (shared, db, memory) = (&shared, &db, &memory);
                     running.push(scope.spawn(move || {
                         let _alarm = Alarm(&shared.stop);
-                        let name = format!("private-{life}-{number}");
                         Worker::new(shared, db, memory, rng, number, name).run(operations);
                     }));
                 }

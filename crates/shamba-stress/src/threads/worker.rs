@@ -17,6 +17,9 @@ use crate::common::{Map, Rng, contents, random_keyspace_options};
 /// Snapshots and iterators that a thread holds at most, of each.
 const HELD: usize = 3;
 
+/// A value of a private keyspace with so many bytes gets no operand more.
+const MOST_MERGED: usize = 1000;
+
 /// More bytes than what tells a value from all others takes.
 const PREFIX: u64 = 32;
 
@@ -392,10 +395,18 @@ impl<'a> Worker<'a> {
         }
         let value = self.value();
         let key = self.rng.below(100).to_be_bytes().to_vec();
-        let deletes = self.rng.one_in(4);
+        let (deletes, merges) = (self.rng.one_in(4), self.rng.one_in(2));
+        let operand_len = self.rng.between(1, 40) as usize;
+        let operand = self.rng.bytes(operand_len);
         let durability = *self.rng.pick(self.shared.durabilities);
         let options = WriteOptions::new().durability(durability);
         if let Some((keyspace, map)) = &mut self.private {
+            let there = map.get(&key).map_or(0, Vec::len);
+            if merges && there < MOST_MERGED {
+                keyspace.merge_with(&key, &operand, options).unwrap();
+                map.entry(key).or_default().extend(operand);
+                return;
+            }
             if deletes {
                 keyspace.delete_with(&key, options).unwrap();
                 map.remove(&key);

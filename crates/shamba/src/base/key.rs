@@ -30,11 +30,13 @@ pub(crate) enum EntryKind {
     Delete = 0,
     /// A value.
     Put = 1,
+    /// What is to be merged into what lies below, by the keyspace's operator.
+    Operand = 2,
     /// A value with a time to live ([`super::expiring`]).
     Expiring = 4,
 }
 
-/// Kinds 2, 3 and 5 are reserved: merge operand, range tombstone, value pointer.
+/// Kinds 3 and 5 are reserved: range tombstone, value pointer.
 const KIND_BITS: u32 = 3;
 
 /// Sequence number and kind in one integer; larger is newer.
@@ -67,6 +69,7 @@ impl Tag {
         match self.0 & ((1 << KIND_BITS) - 1) {
             0 => Some(EntryKind::Delete),
             1 => Some(EntryKind::Put),
+            2 => Some(EntryKind::Operand),
             4 => Some(EntryKind::Expiring),
             _ => None,
         }

@@ -25,7 +25,8 @@ pub enum CompactionDecision {
 /// values into another form, without reads and writes of its own.
 ///
 /// It is asked about each entry that a compaction merges and that nobody reads past: not about
-/// deletions, nor about what has expired, nor about what an open snapshot, transaction or iterator
+/// deletions, nor about what has expired, nor about operands ([`Db::merge`](crate::Db::merge)) and
+/// what they are yet to be merged into, nor about what an open snapshot, transaction or iterator
 /// may see. What it decides is seen by all who begin to read later, and by nobody else. When that
 /// is, is not said: an entry is asked about when its file is merged, once or many times, and
 /// flushes, and files that compactions only move, ask about none.
@@ -98,7 +99,9 @@ impl Filtering<'_> {
         let expiry = match tag.kind() {
             Some(EntryKind::Put) => &[],
             Some(EntryKind::Expiring) => stored.get(..expiring::EXPIRY_BYTES).unwrap_or(stored),
-            Some(EntryKind::Delete) | None => return Ok(FilteredEntry::kept(tag, stored)),
+            Some(EntryKind::Delete | EntryKind::Operand) | None => {
+                return Ok(FilteredEntry::kept(tag, stored));
+            }
         };
         let value = stored.get(expiry.len()..).unwrap_or_default();
         match self.decide(key, value)? {

@@ -9,16 +9,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::filtering::{Filtered, FilteredEntry, Filtering};
+use super::collapse::{Collapse, Collapsed};
+use super::filtering::{Filtered, Filtering};
 use super::{Forward, Retain, Verdict};
 use crate::base::checksum::checksum;
 use crate::base::expiring;
-use crate::base::key::EntryKind;
+use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::budget::{
     Budget, LARGE, MANY, Reservation, Role, allocated, long_keys_of_table, new_tables,
 };
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
+use crate::operator::Operator;
 use crate::table::{Prepared, TableBuildOptions, TableBuilder, table_name};
 use crate::version::{Expiry, FileInfo};
 
@@ -35,6 +37,8 @@ pub(crate) struct MergeOutput<'a> {
     pub(crate) target_keys: u64,
     /// Whether tables are made durable one by one, and not by the caller, all together.
     pub(crate) sync: bool,
+    /// By which operands are merged.
+    pub(crate) operator: Option<Operator>,
     /// What is asked about entries that nobody may read by now.
     pub(crate) filtering: Option<Filtering<'a>>,
     /// Called now and then; where it fails the job gives up with its error.
@@ -63,6 +67,8 @@ pub(crate) struct NewTables {
     /// Entries that had expired.
     expired: u64,
     filtered: Filtered,
+    /// Operands that became parts of others, or of values.
+    collapsed: u64,
 }
 
 impl NewTables {
@@ -110,6 +116,11 @@ impl NewTables {
     /// How many entries had expired and are in none of them.
     pub(crate) fn expired(&self) -> u64 {
         self.expired
+    }
+
+    /// How many operands became parts of others, or of values.
+    pub(crate) fn collapsed(&self) -> u64 {
+        self.collapsed
     }
 
     /// What the filter did.
@@ -162,6 +173,7 @@ pub(crate) fn write_tables<I: Forward>(
         limit: output.budget.limit(),
         expired: 0,
         filtered: Filtered::default(),
+        collapsed: 0,
     };
     let result = run(entries, &mut retain, output, &mut done);
     if let Err(error) = result {
@@ -187,7 +199,30 @@ fn run<I: Forward>(
     output: &MergeOutput<'_>,
     done: &mut NewTables,
 ) -> Result<()> {
-    let mut current: Option<Current> = None;
+    let mut tables = TablesInTheMaking {
+        output,
+        done,
+        current: None,
+        shadowed_before: 0,
+    };
+    let result = write_kept(entries, retain, &mut tables);
+    if result.is_err()
+        && let Some(current) = tables.current
+    {
+        let _ = output.fs.remove(&table_path(output.dir, current.number));
+    }
+    result
+}
+
+/// Writes what is kept of entries, as far as it is not collapsed or filtered.
+fn write_kept<I: Forward>(
+    entries: &mut I,
+    retain: &mut Retain,
+    tables: &mut TablesInTheMaking<'_, '_>,
+) -> Result<()> {
+    let output = tables.output;
+    let mut collapse = Collapse::new(output.operator.as_ref(), output.budget);
+    let held_to = retain.held_to();
     let mut since_check = 0u32;
     entries.start()?;
     while let Some((key, present, value)) = entries.entry() {
@@ -196,65 +231,84 @@ fn run<I: Forward>(
         since_check += 1;
         if since_check >= 1024 {
             since_check = 0;
-            if let Err(error) = (output.on_the_way)() {
-                return abandon(current, output, error);
-            }
+            (output.on_the_way)()?;
         }
         // What no reader can see is left out; what only some snapshot sees counts as shadowed.
-        let shadowed_before = retain.shadowed;
-        let mut verdict = retain.judge(key, present, value);
-        let mut entry = FilteredEntry::kept(present, value);
-        if let Verdict::Keep(tag) = verdict {
-            entry.tag = tag;
-            if let Some(filtering) = &output.filtering
-                && retain.is_free(present.seq())
-            {
-                entry = match filtering.apply((key, tag), value, &mut done.filtered) {
-                    Ok(entry) => entry,
-                    Err(error) => return abandon(current, output, error),
-                };
-                if entry.tag != tag {
-                    verdict = retain.judge_deleted(entry.tag);
-                }
-            }
+        tables.shadowed_before = retain.shadowed;
+        if let Verdict::Keep(tag) = retain.judge(key, present, value) {
+            let entry = Collapsed {
+                key,
+                seq: present.seq(),
+                tag,
+                value,
+                settled: retain.is_settled(),
+                is_seen: true,
+            };
+            collapse.add(entry, retain, |entry| tables.write(entry, held_to))?;
         }
-        if let Verdict::Keep(tag) = verdict {
-            let target = done.target_file(output.target_file);
-            // All versions of a key are in one table, or two tables of a run would meet.
-            let full = current.as_ref().is_some_and(|c| {
-                is_full(&c.builder, key, target, output) && c.builder.last_key() != key
-            });
-            if full {
-                finish(current.take(), shadowed_before, output, done)?;
-            }
-            // A table is begun with its first entry: none is ever empty.
-            if current.is_none() {
-                current = Some(begin(output, shadowed_before)?);
-            }
-            if let Some(current) = current.as_mut() {
-                let value: &[u8] = if tag.kind() == Some(EntryKind::Delete) {
-                    &[]
-                } else {
-                    &entry.value
-                };
-                if tag.kind() == Some(EntryKind::Expiring)
-                    && let Some((moment, _)) = expiring::split(value)
-                {
-                    current.expiry.add(moment);
+        entries.advance()?;
+    }
+    tables.shadowed_before = retain.shadowed;
+    collapse.end(|entry| tables.write(entry, held_to))?;
+    tables.done.expired = retain.expired;
+    tables.done.collapsed = collapse.collapsed;
+    finish(tables.current.take(), retain.shadowed, output, tables.done)
+}
+
+/// The tables of a job, of which the last may not be finished.
+struct TablesInTheMaking<'t, 'o> {
+    output: &'t MergeOutput<'o>,
+    done: &'t mut NewTables,
+    current: Option<Current>,
+    /// How many entries were shadowed before the present one.
+    shadowed_before: u64,
+}
+
+impl TablesInTheMaking<'_, '_> {
+    /// Writes an entry, as the filter leaves it if nobody held its number.
+    fn write(&mut self, entry: Collapsed<'_>, held_to: Option<SeqNo>) -> Result<()> {
+        let Collapsed { key, tag, .. } = entry;
+        let value = match tag.kind() {
+            // Of one that has expired there is a value.
+            Some(EntryKind::Delete) => &[],
+            _ => entry.value,
+        };
+        match &self.output.filtering {
+            Some(filtering) if entry.is_seen && Some(entry.seq) > held_to => {
+                let done = &mut self.done.filtered;
+                let left = filtering.apply((key, tag), value, done)?;
+                // One that is removed at the bottom leaves nothing.
+                if left.tag != tag && entry.settled {
+                    return Ok(());
                 }
-                if let Err(error) = current.builder.add(key, tag, value) {
-                    let number = current.number;
-                    let _ = output.fs.remove(&table_path(output.dir, number));
-                    return Err(error);
-                }
+                self.add(key, left.tag, &left.value)
             }
-        }
-        if let Err(error) = entries.advance() {
-            return abandon(current, output, error);
+            _ => self.add(key, tag, value),
         }
     }
-    done.expired = retain.expired;
-    finish(current.take(), retain.shadowed, output, done)
+
+    fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        let (output, shadowed_before) = (self.output, self.shadowed_before);
+        let target = self.done.target_file(output.target_file);
+        // All versions of a key are in one table, or two tables of a run would meet.
+        let full = self.current.as_ref().is_some_and(|c| {
+            is_full(&c.builder, key, target, output) && c.builder.last_key() != key
+        });
+        if full {
+            finish(self.current.take(), shadowed_before, output, self.done)?;
+        }
+        // A table is begun with its first entry: none is ever empty.
+        let current = match &mut self.current {
+            Some(current) => current,
+            none => none.insert(begin(output, shadowed_before)?),
+        };
+        if tag.kind() == Some(EntryKind::Expiring)
+            && let Some((moment, _)) = expiring::split(value)
+        {
+            current.expiry.add(moment);
+        }
+        current.builder.add(key, tag, value)
+    }
 }
 
 /// Bytes of keys that leave as much of holes in the heap as a table does: with keys of 4 KiB the
@@ -363,11 +417,4 @@ fn finish(
             Err(error)
         }
     }
-}
-
-fn abandon(current: Option<Current>, output: &MergeOutput<'_>, error: Error) -> Result<()> {
-    if let Some(current) = current {
-        let _ = output.fs.remove(&table_path(output.dir, current.number));
-    }
-    Err(error)
 }

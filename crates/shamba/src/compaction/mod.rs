@@ -5,6 +5,7 @@
 //! Claiming a task's files and installing the result is the `db` module's work.
 
 mod bounded_iter;
+mod collapse;
 mod filtering;
 mod forecast;
 mod inherit;

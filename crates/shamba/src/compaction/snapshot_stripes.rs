@@ -62,6 +62,10 @@ pub(crate) struct Retain {
     stripe: usize,
     /// The number of that entry.
     kept: SeqNo,
+    /// Whether that is an operand, which needs what is older.
+    open: bool,
+    /// Whether the present entry is what an operand before it needs, seen by the same readers.
+    chained: bool,
     /// Entries kept although a newer one of the same key was kept too.
     pub(crate) shadowed: u64,
     /// Entries that had expired: each became a tombstone, or was dropped.
@@ -84,6 +88,8 @@ impl Retain {
             boundaries,
             dense_from: dense_from.unwrap_or(SeqNo::MAX),
             kept: 0,
+            open: false,
+            chained: false,
             held_to,
             expired_to,
             expired: 0,
@@ -102,8 +108,9 @@ impl Retain {
             .boundaries
             .partition_point(|&boundary| boundary < tag.seq());
         let same_key = self.started && self.key == key;
+        self.chained = same_key && stripe == self.stripe && self.open;
         // Of a newer one above where readers are everywhere, some reader sees this one instead.
-        if same_key && stripe == self.stripe && self.kept <= self.dense_from {
+        if same_key && stripe == self.stripe && self.kept <= self.dense_from && !self.chained {
             return Verdict::Drop;
         }
         if !same_key {
@@ -113,34 +120,46 @@ impl Retain {
         }
         self.stripe = stripe;
         self.kept = tag.seq();
+        self.open = tag.kind() == Some(EntryKind::Operand);
+        let is_shadowed = same_key && !self.chained;
         // At or below the oldest boundary every reader sees this entry and nothing older.
-        let settled = stripe == 0;
-        if settled && self.bottom {
+        if self.is_settled() {
             return match tag.kind() {
-                Some(EntryKind::Delete) => Verdict::Drop,
+                // What is merged into what is deleted is yet to learn that.
+                Some(EntryKind::Delete) if !self.chained => Verdict::Drop,
+                // The order of operands is that of their numbers.
+                Some(EntryKind::Operand | EntryKind::Delete) | None => {
+                    self.shadowed += u64::from(is_shadowed);
+                    Verdict::Keep(tag)
+                }
                 Some(kind) => {
-                    self.shadowed += u64::from(same_key);
+                    self.shadowed += u64::from(is_shadowed);
                     Verdict::Keep(Tag::new(0, kind))
                 }
-                None => Verdict::Keep(tag),
             };
         }
-        self.shadowed += u64::from(same_key);
+        self.shadowed += u64::from(is_shadowed);
         Verdict::Keep(tag)
     }
 
-    /// Whether nobody who reads by now may see an entry of a number.
-    pub(crate) fn is_free(&self, seq: SeqNo) -> bool {
-        Some(seq) > self.held_to
+    /// Whether every reader sees the present entry, and nothing older of its key lies below.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.bottom && self.stripe == 0
     }
 
-    /// The verdict on an entry that was to be kept with another tag, and is a tombstone now.
-    pub(crate) fn judge_deleted(&self, tag: Tag) -> Verdict {
-        if self.bottom && self.stripe == 0 {
-            Verdict::Drop
-        } else {
-            Verdict::Keep(tag)
-        }
+    /// Whether the present entry is needed by operands before it, and seen by the same readers.
+    pub(crate) fn is_chained(&self) -> bool {
+        self.chained
+    }
+
+    /// Whether who sees an operand of a number sees all before it that are chained to it.
+    pub(crate) fn may_collapse(&self, seq: SeqNo) -> bool {
+        seq <= self.dense_from
+    }
+
+    /// The newest number that someone held: nobody who reads by now may see what is newer.
+    pub(crate) fn held_to(&self) -> Option<SeqNo> {
+        self.held_to
     }
 
     /// The tag of an entry: a tombstone's once it has expired.
@@ -165,7 +184,7 @@ mod tests {
         match tag.kind()? {
             EntryKind::Put => Some(number),
             EntryKind::Expiring => (time < expiry).then_some(number),
-            EntryKind::Delete => None,
+            EntryKind::Delete | EntryKind::Operand => None,
         }
     }
 

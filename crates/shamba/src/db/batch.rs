@@ -44,6 +44,8 @@ pub struct WriteBatch {
     /// The keyspace of the first operation, and whether another has a different one.
     first_keyspace: u32,
     several_keyspaces: bool,
+    /// Whether something is merged.
+    merges: bool,
     max_key: usize,
     max_value: usize,
     /// Whether an operation has a time to live.
@@ -72,6 +74,12 @@ impl WriteBatch {
     ) {
         let expires = moment_of(expires);
         self.push_until(DEFAULT_KEYSPACE, key.as_ref(), value.as_ref(), expires);
+    }
+
+    /// Merges an operand into the value of a key of the default keyspace: see
+    /// [`Db::merge`](crate::Db::merge).
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) {
+        self.push_operand(DEFAULT_KEYSPACE, key.as_ref(), operand.as_ref());
     }
 
     /// Removes a key of the default keyspace; one that does not exist is no error.
@@ -113,6 +121,7 @@ impl WriteBatch {
         self.mixed = false;
         self.keyspaces.clear();
         self.several_keyspaces = false;
+        self.merges = false;
         self.max_key = 0;
         self.max_value = 0;
         self.expires = false;
@@ -154,6 +163,7 @@ impl WriteBatch {
             count: self.count,
             keyspaces: self.keyspaces.len(),
             several_keyspaces: self.several_keyspaces,
+            merges: self.merges,
             max_key: self.max_key,
             max_value: self.max_value,
             expires: self.expires,
@@ -166,6 +176,7 @@ impl WriteBatch {
         self.count = end.count;
         self.keyspaces.truncate(end.keyspaces);
         self.several_keyspaces = end.several_keyspaces;
+        self.merges = end.merges;
         self.max_key = end.max_key;
         self.max_value = end.max_value;
         self.expires = end.expires;
@@ -196,6 +207,12 @@ impl WriteBatch {
         self.push_kind(keyspace, key, EntryKind::Expiring, before, value);
     }
 
+    /// Merges an operand into the value of a key.
+    pub(crate) fn push_operand(&mut self, keyspace: u32, key: &[u8], operand: &[u8]) {
+        self.merges = true;
+        self.push_kind(keyspace, key, EntryKind::Operand, &[], operand);
+    }
+
     /// The same operations, of which those expire that put a value into a keyspace for which
     /// `until` gives a moment.
     pub(super) fn expiring(&self, until: impl Fn(u32) -> Option<Moment>) -> WriteBatch {
@@ -214,6 +231,7 @@ impl WriteBatch {
                 }
                 (EntryKind::Put, None) => batch.push(op.keyspace, op.key, Some(op.value)),
                 (EntryKind::Delete, _) => batch.push(op.keyspace, op.key, None),
+                (EntryKind::Operand, _) => batch.push_operand(op.keyspace, op.key, op.value),
                 (EntryKind::Expiring, _) => {
                     if let Some((until, value)) = expiring::split(op.value) {
                         batch.push_until(op.keyspace, op.key, value, until);
@@ -270,6 +288,20 @@ impl WriteBatch {
         !self.mixed && (self.database == 0 || self.database == database)
     }
 
+    /// Whether every keyspace that something is merged into has an operator.
+    pub(crate) fn check_operators(&self, default: &Arc<KeyspaceInner>) -> Result<()> {
+        if !self.merges {
+            return Ok(());
+        }
+        let merged = BatchOps(&self.rep).flatten();
+        for op in merged.filter(|op| op.kind == EntryKind::Operand) {
+            let mut keyspaces = self.keyspaces.iter().chain([default]);
+            let keyspace = keyspaces.find(|keyspace| keyspace.id() == op.keyspace);
+            keyspace.map_or(Ok(()), |keyspace| keyspace.operator().map(drop))?;
+        }
+        Ok(())
+    }
+
     /// Whether every keyspace written to still exists.
     pub(crate) fn check_keyspaces(&self) -> Result<()> {
         self.keyspaces
@@ -306,6 +338,7 @@ pub(super) struct BatchEnd {
     count: u64,
     keyspaces: usize,
     several_keyspaces: bool,
+    merges: bool,
     max_key: usize,
     max_value: usize,
     expires: bool,
@@ -353,6 +386,8 @@ fn decode<'a>(input: &mut &'a [u8]) -> Option<BatchOp<'a>> {
     }
     let (kind, most) = if kind == EntryKind::Put as u8 {
         (EntryKind::Put, MAX_VALUE_LEN)
+    } else if kind == EntryKind::Operand as u8 {
+        (EntryKind::Operand, MAX_VALUE_LEN)
     } else if kind == EntryKind::Expiring as u8 {
         (EntryKind::Expiring, MAX_VALUE_LEN + EXPIRY_BYTES)
     } else {
@@ -372,7 +407,7 @@ fn decode<'a>(input: &mut &'a [u8]) -> Option<BatchOp<'a>> {
 mod tests {
     use super::*;
     use crate::fs::MemFs;
-    use crate::{Options, RecoveryMode};
+    use crate::{Error, Options, RecoveryMode};
     use proptest::prelude::*;
 
     /// What has a time to live without room for the moment is damage, in a log too.
@@ -411,6 +446,57 @@ mod tests {
         }
     }
 
+    /// An operand where the keyspace has no operator, which only damage leaves: in memory, in a log
+    /// and in tables it is told of, never taken for a value, and kept.
+    #[test]
+    fn operands_without_an_operator_are_an_error_wherever_they_lie() {
+        let fs = MemFs::new();
+        let open = |fs: &MemFs| {
+            let options = Options::new().background_threads(0);
+            options.fs(Arc::new(fs.clone())).open("/db").unwrap()
+        };
+        let refused = |result: Result<()>| {
+            let error = result.unwrap_err();
+            assert!(
+                matches!(error, Error::MergeOperator { wanted: None, .. }),
+                "{error}"
+            );
+        };
+        let check = |db: &crate::Db| {
+            refused(db.get("key").map(drop));
+            refused(db.multi_get(&["before", "key"]).map(drop));
+            refused(db.transaction().get("key").map(drop));
+            refused(db.fetch_update("key", |_| None::<Vec<u8>>).map(drop));
+            refused(db.iter().try_for_each(|entry| entry.map(drop)));
+            refused(db.iter().rev().try_for_each(|entry| entry.map(drop)));
+            let transaction = db.transaction();
+            refused(transaction.iter().try_for_each(|entry| entry.map(drop)));
+            assert!(db.contains_key("key").unwrap());
+            assert_eq!(db.get("before").unwrap().as_deref(), Some(&b"v"[..]));
+            assert_eq!(db.get("later").unwrap().as_deref(), Some(&b"v"[..]));
+        };
+        let db = open(&fs);
+        db.put("before", "v").unwrap();
+        db.put("key", "base").unwrap();
+        db.put("later", "v").unwrap();
+        let mut batch = WriteBatch::new();
+        // As `push_operand` does, but for what has writes refuse it.
+        batch.push_kind(DEFAULT_KEYSPACE, b"key", EntryKind::Operand, &[], b"1");
+        db.write(batch).unwrap();
+        check(&db);
+        let db = open(&fs.kill_clone());
+        check(&db);
+        db.flush().unwrap();
+        check(&db);
+        db.compact_range(None, None).unwrap();
+        check(&db);
+        db.verify().unwrap().check().unwrap();
+        db.put("key", "new").unwrap();
+        assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"new"[..]));
+        db.compact_range(None, None).unwrap();
+        assert_eq!(db.len().unwrap(), 3);
+    }
+
     proptest! {
         #[test]
         fn operations_come_back_as_they_went_in(
@@ -434,7 +520,7 @@ mod tests {
                     let op = op?;
                     let value = match op.kind {
                         EntryKind::Put => Some((op.value.to_vec(), None)),
-                        EntryKind::Delete => None,
+                        EntryKind::Delete | EntryKind::Operand => None,
                         EntryKind::Expiring => expiring::split(op.value)
                             .map(|(until, value)| (value.to_vec(), Some(until))),
                     };

@@ -9,6 +9,7 @@ use super::DbInner;
 use super::batch::DEFAULT_KEYSPACE;
 use super::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
+use crate::operator::Operator;
 use crate::options::{KeptOptions, KeyspaceOptions};
 use crate::version::VersionEdit;
 
@@ -65,11 +66,17 @@ impl DbInner {
         }
         // This one is among them.
         self.shared().keyspaces().check(0, self.shared().limit())?;
+        let operator = self.shared().options().merge_operators.of(name, None)?;
         let id = tree.manifest.state().next_keyspace;
         // Nothing logged before this moment is the new keyspace's.
         self.files().log_edit(
             &mut tree,
-            VersionEdit::create_keyspace_of(id, name, KeptOptions::encode(&options)),
+            VersionEdit::create_keyspace_of(
+                id,
+                name,
+                KeptOptions::encode(&options),
+                operator.as_ref().map(Operator::name),
+            ),
         )?;
         if options.auto_design.is_some() {
             self.advisor().begin_to_ask();
@@ -77,6 +84,7 @@ impl DbInner {
         let (name, version) = (name.to_owned(), Arc::default());
         let cache = self.shared().options().memory.cache();
         let inner = KeyspaceInner::new(id, name, options, version, 0, memory, cache);
+        inner.set_operator(operator);
         let inner = Arc::new(inner);
         tree.add_keyspace(&inner);
         writer.keyspaces.insert(id, inner.clone());

@@ -135,7 +135,8 @@ impl Db {
     /// # Errors
     /// [`Error::Io`] or [`Error::Corruption`] when a block it needs cannot be read;
     /// [`Error::BudgetTooSmall`] when the value was written under a budget many times as large;
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]. Where operands are merged, [`Error::MergeFailed`], and
+    /// [`Error::IteratorsExhausted`] when they take more than readers may hold.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.inner()
             .reads()

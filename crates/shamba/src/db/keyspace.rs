@@ -64,6 +64,13 @@ impl Keyspace {
         self.inner.name()
     }
 
+    /// The name of its merge operator, if it has one: see
+    /// [`Options::merge_operator`](crate::Options::merge_operator).
+    #[must_use]
+    pub fn merge_operator(&self) -> Option<&str> {
+        Some(self.inner.operator().ok()?.name())
+    }
+
     /// Sets a key, with the database's durability.
     ///
     /// # Errors
@@ -89,6 +96,31 @@ impl Keyspace {
             .inner()
             .writes()
             .write_one(&self.inner, key, value, options)
+    }
+
+    /// Merges an operand into the value of a key: see [`Db::merge`](crate::Db::merge).
+    ///
+    /// # Errors
+    /// As [`Db::merge`](crate::Db::merge).
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.merge_with(key, operand, WriteOptions::default())
+    }
+
+    /// [`Keyspace::merge`] with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Db::merge`](crate::Db::merge).
+    pub fn merge_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<()> {
+        self.inner.check_alive()?;
+        let keyspace = (&self.inner, self.database_id());
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        let writes = self.db.inner().writes();
+        writes.merge_one(keyspace, key, operand, options)
     }
 
     /// Removes a key; one that does not exist is no error.
@@ -380,6 +412,18 @@ impl WriteBatch {
         let expires = moment_of(expires);
         self.bind(&keyspace.inner, keyspace.database_id());
         self.push_until(keyspace.id(), key.as_ref(), value.as_ref(), expires);
+    }
+
+    /// Merges an operand into the value of a key of a keyspace: see
+    /// [`Db::merge`](crate::Db::merge).
+    pub fn merge_in(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) {
+        self.bind(&keyspace.inner, keyspace.database_id());
+        self.push_operand(keyspace.id(), key.as_ref(), operand.as_ref());
     }
 
     /// Removes a key of a keyspace; one that does not exist is no error.

@@ -45,6 +45,7 @@ mod jobs;
 mod keyspace;
 mod keyspaces;
 mod open;
+mod operands;
 mod read;
 mod snapshot;
 mod stats;

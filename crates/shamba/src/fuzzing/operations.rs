@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Input;
+use super::listing::Listing;
 use crate::fs::{Fs, MemFs};
 use crate::{
     Compression, Cursor, Db, Durability, FilterFamily, IterOptions, KeyspaceOptions, MIN_MEMORY,
@@ -22,12 +23,20 @@ const MOST_STEPS: usize = 400;
 /// Snapshots, iterators and states kept.
 const MOST_HELD: usize = 4;
 
+/// Operands of a key, so that values stay small; more are put instead.
+const MOST_OPERANDS: u32 = 40;
+
+/// A value with more bytes gets no operand either.
+const MOST_MERGED: usize = 10_000;
+
 struct OperationsRun<'a> {
     input: Input<'a>,
     fs: MemFs,
     memory: MemoryBudget,
     db: Option<Db>,
     now: Map,
+    /// How many operands keys have got.
+    operands: BTreeMap<Vec<u8>, u32>,
     /// The states since the one that is certainly durable, which is the first.
     undurable: Vec<Map>,
     snapshots: Vec<(Snapshot, Map)>,
@@ -41,6 +50,7 @@ pub(crate) fn run(data: &[u8]) {
         memory: MemoryBudget::bytes(MIN_MEMORY),
         db: None,
         now: Map::new(),
+        operands: BTreeMap::new(),
         undurable: vec![Map::new()],
         snapshots: Vec::new(),
         iters: Vec::new(),
@@ -99,6 +109,12 @@ impl OperationsRun<'_> {
                 0 => Durability::Buffered,
                 _ => Durability::Synced,
             })
+            .merge_operator(
+                "default",
+                Listing {
+                    combines: how & 128 == 0,
+                },
+            )
             .keyspace(keyspace);
         self.db = Some(options.open("/db").expect("a database that was sound"));
         // Opening makes what it finds durable.
@@ -131,6 +147,21 @@ impl OperationsRun<'_> {
             .collect()
     }
 
+    /// Adds to a batch that an operand is merged into a key, or that it is put.
+    fn merge_or_put(&mut self, batch: &mut WriteBatch, key: Vec<u8>, operand: &[u8]) {
+        let before = self.now.get(&key).map(Vec::as_slice);
+        let operands = self.operands.entry(key.clone()).or_default();
+        let after = if *operands < MOST_OPERANDS && before.map_or(0, <[u8]>::len) < MOST_MERGED {
+            *operands += 1;
+            batch.merge(&key, operand);
+            Listing::list(before, [operand])
+        } else {
+            batch.put(&key, operand);
+            operand.to_vec()
+        };
+        self.now.insert(key, after);
+    }
+
     /// After a write, which was made durable or not.
     fn written(&mut self, synced: bool) {
         if synced {
@@ -148,6 +179,13 @@ impl OperationsRun<'_> {
             WriteOptions::new().durability(Durability::Buffered)
         };
         match byte & 0x1f {
+            0..=5 if byte & 0x40 != 0 => {
+                let (key, operand) = (self.key(), self.value());
+                let mut batch = WriteBatch::new();
+                self.merge_or_put(&mut batch, key, &operand);
+                self.db().write_with(batch, options).expect("a write");
+                self.written(synced);
+            }
             0..=5 => {
                 let (key, value) = (self.key(), self.value());
                 self.db().put_with(&key, &value, options).expect("a write");
@@ -164,9 +202,13 @@ impl OperationsRun<'_> {
                 let mut batch = WriteBatch::new();
                 for _ in 0..1 + self.input.byte() % 12 {
                     let key = self.key();
-                    if self.input.byte() & 3 == 0 {
+                    let how = self.input.byte();
+                    if how & 3 == 0 {
                         batch.delete(&key);
                         self.now.remove(&key);
+                    } else if how & 0x40 != 0 {
+                        let operand = self.value();
+                        self.merge_or_put(&mut batch, key, &operand);
                     } else {
                         let value = self.value();
                         batch.put(&key, &value);
@@ -413,6 +455,24 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ]);
         seed.extend([
             2, 0xc7, 5, 5, 22, 3, tree, filter, how, 30, 2, 0x12, 0, 0, 0x52, 0, 0, 31, 0xc1,
+        ]);
+        seeds.push(seed);
+    }
+    // Merges: onto values, deletes and nothing, flushed between, in batches, with a snapshot held.
+    for how in [0, 128, 65] {
+        let mut seed = vec![1, 2, how];
+        seed.extend(fill(0, 200));
+        for operand in 0..6 {
+            seed.extend([
+                0x40, 0xc3, 5, operand, 0x41, 0xf0, 0, 0, 0xc2, 0x83, 30, operand,
+            ]);
+            seed.extend([
+                6, 0xc4, 8, 2, 0xc4, 0x41, 3, 1, 0xc5, 0, 0xc5, 0x41, 2, 2, 23, 26, 17,
+            ]);
+            seed.extend([27, 0, 2, 0xc3, 28, 0, 4, 0, 29, 0, 5, 0, 25, 0xc4, 12, 0xf0]);
+        }
+        seed.extend([
+            18, 0xc0, 0xe0, 19, 16, 0, 0xff, 24, 0, 20, 1, 2, how, 22, 3, 1, 2, how,
         ]);
         seeds.push(seed);
     }

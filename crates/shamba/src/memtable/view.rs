@@ -3,8 +3,10 @@
 //!
 //! It copies entries, some at a time, and holds the memtable only meanwhile. So an iterator
 //! that is left alone keeps no memory but its copies, which are charged. What it may see of the
-//! memtable never changes: of each key the newest entry at or below the number, all of which
-//! are there when the view is made. A memtable that is gone, since all of it is in tables now,
+//! memtable never changes: of each key the newest entry at or below the number, and going forward
+//! what that needs if it is an operand, all of which are there when the view is made. (Going
+//! backward, and going on in the other direction than that of the last search, what it needs is
+//! not.) A memtable that is gone, since all of it is in tables now,
 //! makes the view *lost*: whoever uses it must look there. Not shared between threads; see
 //! [`InternalIterator`] for its protocol.
 
@@ -16,7 +18,7 @@ use super::Memtable;
 use super::arena::{Node, Words};
 use super::skiplist::SkipList;
 use crate::base::iter::InternalIterator;
-use crate::base::key::{self, SeqNo, Tag};
+use crate::base::key::{self, EntryKind, SeqNo, Tag};
 use crate::budget::{Budget, Reservation, Role, memtable_copy};
 use crate::error::Result;
 
@@ -100,6 +102,10 @@ impl Copies {
             self.memory.resize(self.memory());
         }
         self.room = (wanted, most);
+    }
+
+    fn tag(&self, at: usize) -> Tag {
+        self.entries.get(at).map_or(Tag::OLDEST, |entry| entry.tag)
     }
 
     fn memory(&self) -> u64 {
@@ -201,7 +207,7 @@ impl MemtableView {
             if !self.copies.push(key, tag, arena.value(found))? {
                 break;
             }
-            node = after_key(list, found);
+            node = following(list, found);
         }
         self.ends.1 = node.is_none();
         self.at = (!self.copies.entries.is_empty()).then_some(0);
@@ -236,6 +242,14 @@ impl MemtableView {
     #[inline]
     fn entry(&self) -> Option<&CopiedEntry> {
         self.copies.entries.get(self.at?)
+    }
+}
+
+/// The entry seen next: behind those of a node's key, or of operands the one before.
+fn following(list: &SkipList<Words>, node: Node) -> Option<Node> {
+    match list.arena().tag(node).kind() {
+        Some(EntryKind::Operand) => list.next(node),
+        _ => after_key(list, node),
     }
 }
 
@@ -367,10 +381,10 @@ impl MemtableView {
         self.wanted = (self.wanted * GROWTH).min(MOST);
         let filled = self.look(|view, list| {
             // Found before the copies make room for others.
-            let key = view.copies.key(at);
+            let (key, tag) = (view.copies.key(at), view.copies.tag(at));
             if forward {
-                let node = list.at_or_after(key, Tag::seek(view.seq));
-                let from = node.and_then(|node| after_key(list, node));
+                let node = list.at_or_after(key, tag);
+                let from = node.and_then(|node| following(list, node));
                 view.fill_forward(list, from)
             } else {
                 let from = before_key(list, key);

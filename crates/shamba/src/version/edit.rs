@@ -48,6 +48,7 @@ const TAG_LOGS_DURABLE: u64 = 32;
 const TAG_REACH: u64 = 34;
 const TAG_OPTIONS: u64 = 36 | OPTIONAL;
 const TAG_FEATURES: u64 = 38;
+const TAG_OPERATOR: u64 = 40;
 
 /// A change to the whole database's tree. Absent fields leave things as they are.
 #[derive(Debug, Clone, Default)]
@@ -92,6 +93,8 @@ pub(crate) struct KeyspaceEdit {
     pub(crate) design: Option<StoredDesign>,
     /// The options it has from now on, as `options::kept` encodes them.
     pub(crate) options: Option<Arc<[u8]>>,
+    /// The name of the operator that it has from now on, by which operands are merged.
+    pub(crate) operator: Option<Arc<str>>,
     /// Files that leave the tree.
     pub(crate) removes: Vec<RemovedFile>,
     /// Files that change their place.
@@ -210,8 +213,18 @@ pub(crate) enum EditPart {
 impl VersionEdit {
     /// An edit that changes one keyspace.
     pub(crate) fn of_keyspace(keyspace: KeyspaceEdit) -> Self {
+        VersionEdit::of_keyspaces(vec![keyspace])
+    }
+
+    /// An edit that changes keyspaces, and names the features that their changes need.
+    pub(crate) fn of_keyspaces(keyspaces: Vec<KeyspaceEdit>) -> Self {
+        let operators = keyspaces.iter().any(|keyspace| keyspace.operator.is_some());
         VersionEdit {
-            keyspaces: vec![keyspace],
+            features: operators
+                .then_some(Feature::MergeOperators)
+                .into_iter()
+                .collect(),
+            keyspaces,
             ..VersionEdit::default()
         }
     }
@@ -250,11 +263,17 @@ impl VersionEdit {
         })
     }
 
-    /// An edit that creates a keyspace of these options, encoded.
-    pub(crate) fn create_keyspace_of(id: u32, name: &str, options: Vec<u8>) -> Self {
+    /// An edit that creates a keyspace of these options, encoded, and of this operator.
+    pub(crate) fn create_keyspace_of(
+        id: u32,
+        name: &str,
+        options: Vec<u8>,
+        operator: Option<&str>,
+    ) -> Self {
         VersionEdit::of_keyspace(KeyspaceEdit {
             create: Some(name.into()),
             options: Some(options.into()),
+            operator: operator.map(Into::into),
             ..KeyspaceEdit::new(id)
         })
     }
@@ -350,6 +369,13 @@ impl VersionEdit {
                 field(TAG_OPTIONS, &|out| {
                     put_varint(out, id);
                     out.extend_from_slice(options);
+                })?;
+            }
+            // By what its operands are merged: a reader that does not know cannot read it.
+            if let Some(operator) = &keyspace.operator {
+                field(TAG_OPERATOR, &|out| {
+                    put_varint(out, id);
+                    put_bytes(out, operator.as_bytes());
                 })?;
             }
             // Its files: those that go, those that move, those that come.
@@ -481,6 +507,11 @@ impl VersionEdit {
                 let id = take_u32_varint(input)?;
                 let options = std::mem::take(input);
                 self.keyspace(id).options = Some(options.into());
+            }
+            TAG_OPERATOR => {
+                let id = take_u32_varint(input)?;
+                let name = std::str::from_utf8(take_bytes(input)?).ok()?.into();
+                self.keyspace(id).operator = Some(name);
             }
             // Its files. One that is named and not there is damage.
             TAG_REMOVE => {
@@ -737,13 +768,14 @@ mod tests {
                 any::<Option<u64>>(),
                 prop::option::of(design),
                 any::<Option<Vec<u8>>>(),
+                prop::option::of("[a-z]{1,9}"),
             ),
             prop::collection::vec(removed, 0..4),
             prop::collection::vec(moved, 0..4),
             prop::collection::vec(added(), 0..4),
         )
             .prop_map(|(create, drop, of_whole, removes, moves, adds)| {
-                let (flushed_seq, reach, design, options) = of_whole;
+                let (flushed_seq, reach, design, options, operator) = of_whole;
                 KeyspaceEdit {
                     id: 0,
                     create: create.map(Into::into),
@@ -752,6 +784,7 @@ mod tests {
                     reach,
                     design,
                     options: options.map(Into::into),
+                    operator: operator.map(Into::into),
                     removes,
                     moves,
                     adds,

@@ -9,16 +9,19 @@ use std::collections::BTreeSet;
 pub(crate) enum Feature {
     /// Entries with a time to live.
     Expiring,
+    /// Keyspaces with merge operators, and their operands.
+    MergeOperators,
 }
 
 impl Feature {
     /// Those that this build knows, in the order of their values.
-    pub(crate) const ALL: [Feature; 1] = [Feature::Expiring];
+    pub(crate) const ALL: [Feature; 2] = [Feature::Expiring, Feature::MergeOperators];
 
     /// Its name in the manifest, for people too.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Feature::Expiring => "expiring entries",
+            Feature::MergeOperators => "merge operators",
         }
     }
 

@@ -31,6 +31,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) design: Option<StoredDesign>,
     /// Its options, as `options::kept` encodes them; none of a keyspace made before they were kept.
     pub(crate) options: Option<Arc<[u8]>>,
+    /// The name of its merge operator, once it has had one.
+    pub(crate) operator: Option<Arc<str>>,
 }
 
 /// All keyspaces and counters.
@@ -222,6 +224,9 @@ impl StateChange {
         if let Some(options) = &change.options {
             keyspace.options = Some(Arc::clone(options));
         }
+        if let Some(operator) = &change.operator {
+            keyspace.operator = Some(Arc::clone(operator));
+        }
         // Counters never go back: a number that was used once is not drawn again.
         for added in &change.adds {
             self.next_file = self.next_file.max(added.file.number().saturating_add(1));
@@ -269,6 +274,7 @@ impl StateChange {
             reach: 0,
             design: None,
             options: None,
+            operator: None,
         })
     }
 }
@@ -286,6 +292,7 @@ impl TreeState {
                 reach: Some(keyspace.reach),
                 design: keyspace.design,
                 options: keyspace.options.clone(),
+                operator: keyspace.operator.clone(),
                 ..KeyspaceEdit::default()
             })
             .collect();

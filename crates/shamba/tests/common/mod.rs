@@ -2,6 +2,8 @@
 //! database. Nothing here keeps state between calls.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod story;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -5,13 +5,78 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use shamba::{Clock, Db, ManualClock, Result, WriteBatch, WriteOptions};
 
+use crate::common::story::told;
 use crate::common::{Map, all_contents};
 
-/// One operation of a batch: keyspace, key, value or delete.
-pub type BatchOp = (&'static str, Vec<u8>, Option<Vec<u8>>);
+/// What an operation does to a key.
+#[derive(Debug, Clone)]
+pub enum Write {
+    Put(Vec<u8>),
+    Delete,
+    /// An operand, merged into what is there as a [`Story`](crate::common::story::Story).
+    Merge(Vec<u8>),
+}
+
+/// One operation of a batch: keyspace, key, and what it does.
+pub type BatchOp = (&'static str, Vec<u8>, Write);
 
 /// All keyspaces, those without keys left out.
 pub type State = BTreeMap<String, Map>;
+
+/// What was written, by keyspace and key: the value that was put last and not deleted, and what was
+/// merged into it.
+#[derive(Debug, Default)]
+pub struct Written(BTreeMap<&'static str, BTreeMap<Vec<u8>, Entry>>);
+
+#[derive(Debug, Default)]
+struct Entry {
+    base: Option<Vec<u8>>,
+    operands: Vec<Vec<u8>>,
+}
+
+impl Entry {
+    /// The value, after [`LIFE`] or before.
+    fn value(&self, late: bool) -> Option<Vec<u8>> {
+        let base = self.base.as_deref();
+        let base = base.filter(|base| !(late && expires(base)));
+        if self.operands.is_empty() {
+            return base.map(<[u8]>::to_vec);
+        }
+        Some(told(base, self.operands.iter().map(Vec::as_slice)))
+    }
+}
+
+impl Written {
+    /// Applies a batch.
+    pub fn apply(&mut self, batch: &[BatchOp]) {
+        for (name, key, write) in batch {
+            let map = self.0.entry(name).or_default();
+            let base = match write {
+                Write::Merge(operand) => {
+                    let entry = map.entry(key.clone()).or_default();
+                    entry.operands.push(operand.clone());
+                    continue;
+                }
+                Write::Put(value) => Some(value.clone()),
+                Write::Delete => None,
+            };
+            let operands = Vec::new();
+            map.insert(key.clone(), Entry { base, operands });
+        }
+    }
+
+    /// What there is to read, after [`LIFE`] or before.
+    pub fn state(&self, late: bool) -> State {
+        let mut state = State::new();
+        for (name, entries) in &self.0 {
+            let values = entries.iter();
+            let values = values.filter_map(|(key, entry)| Some((key.clone(), entry.value(late)?)));
+            state.insert((*name).to_owned(), values.collect());
+        }
+        state.retain(|_, map| !map.is_empty());
+        state
+    }
+}
 
 /// Values that begin so are there for [`LIFE`] from the epoch on.
 pub const EXPIRES: &str = "for a minute: ";
@@ -40,14 +105,15 @@ impl History {
         state: &State,
         progress: Progress,
     ) -> std::result::Result<usize, String> {
-        let mut model = State::new();
+        let mut written = Written::default();
+        let late = self.is_late();
         let mut found = None;
         let mut elsewhere = None;
         for applied in 0..=self.batches.len() {
             if applied > 0 {
-                apply(&mut model, &self.batches[applied - 1]);
+                written.apply(&self.batches[applied - 1]);
             }
-            if self.live(&model) == *state {
+            if written.state(late) == *state {
                 if (progress.durable..=progress.started).contains(&applied) {
                     found = Some(applied);
                 } else {
@@ -64,27 +130,20 @@ impl History {
         })
     }
 
-    /// What has not expired of a state.
-    fn live(&self, state: &State) -> State {
-        let mut live = state.clone();
-        if self.clock.now() >= UNIX_EPOCH + LIFE {
-            for map in live.values_mut() {
-                map.retain(|_, value| !expires(value));
-            }
-            live.retain(|_, map| !map.is_empty());
-        }
-        live
+    /// Whether all has expired that ever will.
+    fn is_late(&self) -> bool {
+        self.clock.now() >= UNIX_EPOCH + LIFE
     }
 
     /// The key nearest to an explanation: how the state differs from the whole and the durable.
     fn explain(&self, state: &State, progress: Progress) -> String {
         let mut text = String::new();
         for upto in [progress.durable, progress.started.min(self.batches.len())] {
-            let mut model = State::new();
+            let mut written = Written::default();
             self.batches[..upto]
                 .iter()
-                .for_each(|batch| apply(&mut model, batch));
-            let model = self.live(&model);
+                .for_each(|batch| written.apply(batch));
+            let model = written.state(self.is_late());
             let differing = |a: &State, b: &State| -> Vec<String> {
                 let keys = a
                     .iter()
@@ -110,31 +169,18 @@ pub fn expires(value: &[u8]) -> bool {
     value.starts_with(EXPIRES.as_bytes())
 }
 
-/// Applies a batch to a model.
-pub fn apply(state: &mut State, batch: &[BatchOp]) {
-    for (name, key, value) in batch {
-        let map = state.entry((*name).to_owned()).or_default();
-        match value {
-            Some(value) => map.insert(key.clone(), value.clone()),
-            None => map.remove(key),
-        };
-        if map.is_empty() {
-            state.remove(*name);
-        }
-    }
-}
-
 /// Makes the batch of a database.
 pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
     let mut batch = WriteBatch::new();
-    for (name, key, value) in ops {
+    for (name, key, write) in ops {
         let keyspace = db.keyspace(name)?;
-        match value {
-            Some(value) if expires(value) => {
+        match write {
+            Write::Put(value) if expires(value) => {
                 batch.put_until_in(&keyspace, key, value, UNIX_EPOCH + LIFE);
             }
-            Some(value) => batch.put_in(&keyspace, key, value),
-            None => batch.delete_in(&keyspace, key),
+            Write::Put(value) => batch.put_in(&keyspace, key, value),
+            Write::Delete => batch.delete_in(&keyspace, key),
+            Write::Merge(operand) => batch.merge_in(&keyspace, key, operand),
         }
     }
     Ok(batch)
@@ -143,26 +189,28 @@ pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
 /// Whether [`write_as_transaction`] writes a batch: one of few operations, that a small budget has
 /// room for, none of which has a time to live of its own.
 pub fn fits_transaction(ops: &[BatchOp]) -> bool {
-    let mut values = ops.iter().filter_map(|(.., value)| value.as_ref());
-    ops.len() <= 12 && !values.any(|value| expires(value))
+    let expiring = |(.., write): &BatchOp| matches!(write, Write::Put(value) if expires(value));
+    ops.len() <= 12 && !ops.iter().any(expiring)
 }
 
 /// Writes a batch as a transaction, which reads too, and takes something back.
 pub fn write_as_transaction(db: &Db, ops: &[BatchOp], options: WriteOptions) -> Result<()> {
     let mut transaction = db.transaction();
     transaction.multi_get(&["key000", "key001", "absent"])?;
-    for (i, (name, key, value)) in ops.iter().enumerate() {
+    for (i, (name, key, write)) in ops.iter().enumerate() {
         let keyspace = db.keyspace(name)?;
         if i == ops.len() / 2 {
             transaction.set_savepoint();
             transaction.put_in(&keyspace, "taken back", "1")?;
             transaction.delete_in(&keyspace, key)?;
+            transaction.merge_in(&keyspace, key, "taken back too")?;
             transaction.rollback_to_savepoint()?;
         }
         transaction.get_in(&keyspace, key)?;
-        match value {
-            Some(value) => transaction.put_in(&keyspace, key, value)?,
-            None => transaction.delete_in(&keyspace, key)?,
+        match write {
+            Write::Put(value) => transaction.put_in(&keyspace, key, value)?,
+            Write::Delete => transaction.delete_in(&keyspace, key)?,
+            Write::Merge(operand) => transaction.merge_in(&keyspace, key, operand)?,
         }
     }
     transaction.commit_with(options)

@@ -16,12 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 
+use common::story::Story;
 use common::{
     Replay, Rng, env_number, on_every_core, random_design, random_keyspace_options, random_options,
 };
 use history::{
-    BatchOp, EXPIRES, History, LIFE, Progress, apply, fits_transaction, read_state, to_batch,
-    write_as_transaction,
+    BatchOp, EXPIRES, History, LIFE, Progress, Write, Written, fits_transaction, read_state,
+    to_batch, write_as_transaction,
 };
 use shamba::fs::{FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{Clock, Db, Durability, ManualClock, Options, WriteOptions};
@@ -123,15 +124,30 @@ fn random_batch(rng: &mut Rng, number: usize) -> Vec<BatchOp> {
             let value = format!("{kind}{number}.{i}:").into_bytes();
             let filling = rng.below(size) as usize;
             let value = [value, rng.bytes(filling)].concat();
-            (*rng.pick(&NAMES), key, (!rng.one_in(5)).then_some(value))
+            let write = match rng.below(10) {
+                0..2 => Write::Delete,
+                2..5 if !expires => Write::Merge(value),
+                _ => Write::Put(value),
+            };
+            (*rng.pick(&NAMES), key, write)
         })
         .collect()
+}
+
+/// Options with an operator for all keyspaces; whether it combines is for each to say.
+fn random_merging_options(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {
+    let mut options = random_options(rng, fs);
+    for name in NAMES {
+        let combines = rng.one_in(2);
+        options = options.merge_operator(name, Story { combines });
+    }
+    options
 }
 
 /// Writes a history under the camera's eyes. The keyspaces are made before it looks.
 fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) -> History {
     let mut history = History::default();
-    let options = random_options(rng, Arc::new(camera.fs.clone()));
+    let options = random_merging_options(rng, Arc::new(camera.fs.clone()));
     let mut options = options.clock(Arc::new(history.clock.clone()));
     for name in NAMES {
         options = options.keyspace_options(name, random_keyspace_options(rng));
@@ -231,7 +247,7 @@ fn reopen(options: &Options, fs: Arc<dyn Fs>, at: &str) -> Db {
 
 /// Recovers from a crash, crashing again on the way, and goes on writing.
 fn check(rng: &mut Rng, history: &History, crash: &Crash) {
-    let options = random_options(rng, Arc::new(MemFs::new()));
+    let options = random_merging_options(rng, Arc::new(MemFs::new()));
     let mut options = options.clock(Arc::new(history.clock.clone()));
     for name in NAMES {
         options = options.keyspace_options(name, random_keyspace_options(rng));
@@ -341,7 +357,7 @@ fn kill_then_crash(seed: u64) {
     let mut rng = Rng::new(0x9111_0000 + seed);
     let fs = MemFs::new();
     let mut history = History::default();
-    let options = random_options(&mut rng, Arc::new(fs.clone()));
+    let options = random_merging_options(&mut rng, Arc::new(fs.clone()));
     let mut options = options.clock(Arc::new(history.clock.clone()));
     for name in NAMES {
         options = options.keyspace_options(name, random_keyspace_options(&mut rng));
@@ -409,16 +425,17 @@ fn a_finished_checkpoint_survives_a_power_failure() {
     on_every_core(20, |seed| {
         let mut rng = Rng::new(0xc4_0000 + seed);
         let fs = MemFs::new();
-        let options = random_options(&mut rng, Arc::new(fs.clone()));
+        let options = random_merging_options(&mut rng, Arc::new(fs.clone()));
         let options = options.clock(Arc::new(ManualClock::new()));
         let db = options.clone().open(DIR).unwrap();
-        let mut state = history::State::new();
+        let mut written = Written::default();
         for number in 0..60 {
             let mut ops = random_batch(&mut rng, number);
             ops.iter_mut().for_each(|op| op.0 = "default");
             db.write(to_batch(&db, &ops).unwrap()).unwrap();
-            apply(&mut state, &ops);
+            written.apply(&ops);
         }
+        let state = written.state(false);
         let copy = Path::new("/backups/today/db");
         db.checkpoint(copy).unwrap();
         for crash in 0..40 {
@@ -437,7 +454,7 @@ fn a_crash_while_keyspaces_come_and_go_leaves_each_whole_or_not_there() {
         let mut rng = Rng::new(0xca_0000 + seed);
         let fs = MemFs::new();
         let camera = Camera::new(&fs, Rng::new(seed), true, 10, usize::MAX);
-        let options = random_options(&mut rng, camera.watch());
+        let options = random_merging_options(&mut rng, camera.watch());
         // 0: nothing; 1: the database is there; 2: the keyspace; 3: its content; 4: it is gone.
         let reach = |number: usize| camera.started.store(number, Ordering::SeqCst);
         let done = |number: usize| camera.durable.store(number, Ordering::SeqCst);
@@ -455,7 +472,11 @@ fn a_crash_while_keyspaces_come_and_go_leaves_each_whole_or_not_there() {
                 (
                     NAMES[i % 2],
                     format!("{i}").into_bytes(),
-                    Some(vec![7; 100]),
+                    if i % 3 == 0 {
+                        Write::Merge(vec![7; 100])
+                    } else {
+                        Write::Put(vec![7; 100])
+                    },
                 )
             })
             .collect();
@@ -470,8 +491,9 @@ fn a_crash_while_keyspaces_come_and_go_leaves_each_whole_or_not_there() {
         db.close().unwrap();
         camera.take(seed, "at the end".to_owned());
 
-        let mut whole = history::State::new();
-        apply(&mut whole, &batch);
+        let mut whole = Written::default();
+        whole.apply(&batch);
+        let whole = whole.state(false);
         let default_only = history::State::from([("default".to_owned(), whole["default"].clone())]);
         for crash in camera.crashes.lock().unwrap().iter() {
             let db = options.clone().fs(Arc::new(crash.fs.clone())).open(DIR);

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use shamba::IterOptions;
 
 use crate::common::Map;
+use crate::common::story::told;
 
 pub type Bytes = Rc<[u8]>;
 
@@ -27,9 +28,17 @@ pub struct Point {
 /// A keyspace; it lives on for iterators after it is dropped.
 pub type KeyspaceRef = Rc<RefCell<Versions>>;
 
-/// A version of a key: the moment of the write, and the value and how long it is there, `None` for
-/// a delete.
-type Version = (u64, Option<(Bytes, Expiry)>);
+/// What was done to a key.
+#[derive(Debug, Clone)]
+pub enum Write {
+    Put(Bytes, Expiry),
+    Delete,
+    /// An operand, merged into what was there as a [`Story`](crate::common::story::Story).
+    Merge(Bytes),
+}
+
+/// A version of a key: the moment of the write, and what it did.
+type Version = (u64, Write);
 
 /// For each key its versions, oldest first.
 #[derive(Debug, Default)]
@@ -58,20 +67,19 @@ impl Versions {
     }
 
     /// Records a write at `now`, forgetting what no reader at or after `oldest_held` can see.
-    pub fn write(
-        &mut self,
-        key: &[u8],
-        value: Option<(Bytes, Expiry)>,
-        now: u64,
-        oldest_held: u64,
-    ) {
+    pub fn write(&mut self, key: &[u8], write: Write, now: u64, oldest_held: u64) {
         let versions = self.0.entry(key.to_vec()).or_default();
-        versions.push((now, value));
-        let needed = versions
-            .iter()
-            .rposition(|(at, _)| *at <= oldest_held)
-            .unwrap_or(0);
+        versions.push((now, write));
+        let newest = versions.iter().rposition(|(at, _)| *at <= oldest_held);
+        let needed = newest.map_or(0, |newest| base_of(versions, newest).unwrap_or(0));
         versions.drain(..needed);
+    }
+
+    /// How many operands there are above a key's last put or delete.
+    pub fn operands_of(&self, key: &[u8]) -> usize {
+        let newest_first = self.0.get(key).into_iter().flatten().rev();
+        let operands = newest_first.take_while(|(_, write)| matches!(write, Write::Merge(_)));
+        operands.count()
     }
 
     pub fn get(&self, key: &[u8], at: Point) -> Option<Bytes> {
@@ -101,11 +109,30 @@ impl Versions {
     }
 }
 
+/// The place of what is no operand at a place or before it.
+fn base_of(versions: &[Version], newest: usize) -> Option<usize> {
+    let up_to = &versions[..=newest];
+    up_to
+        .iter()
+        .rposition(|(_, write)| !matches!(write, Write::Merge(_)))
+}
+
 fn value_at(versions: &[Version], point: Point) -> Option<Bytes> {
-    let mut newest_first = versions.iter().rev();
-    let (_, value) = newest_first.find(|(written, _)| *written <= point.at)?;
-    let (value, expiry) = value.as_ref()?;
-    (point.time < *expiry).then(|| Bytes::clone(value))
+    let newest = versions.iter().rposition(|(at, _)| *at <= point.at)?;
+    let base = base_of(versions, newest);
+    let value = match base.map(|base| &versions[base].1) {
+        Some(Write::Put(value, expiry)) => (point.time < *expiry).then_some(value),
+        _ => None,
+    };
+    let operands = &versions[base.map_or(0, |base| base + 1)..=newest];
+    if operands.is_empty() {
+        return value.cloned();
+    }
+    let operands = operands.iter().map(|(_, write)| match write {
+        Write::Merge(operand) => &**operand,
+        Write::Put(..) | Write::Delete => unreachable!("only operands are above the base"),
+    });
+    Some(told(value.map(|value| &**value), operands).into())
 }
 
 fn change(versions: &[Version], since: Point) -> Change {

@@ -1,5 +1,6 @@
 //! One case: a database, its reference, and steps that act on both and compare.
 
+mod merges;
 mod transactions;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use crate::common::{
     Map, Rng, contents, random_budget, random_design, random_filter_policy,
     random_keyspace_options, random_options,
 };
-use crate::reference::{Bytes, Cursor, Expiry, KeyspaceRef, NEVER, Point};
+use crate::reference::{Bytes, Cursor, Expiry, KeyspaceRef, NEVER, Point, Write};
 use transactions::HeldTransaction;
 
 /// Where the database lies.
@@ -140,6 +141,7 @@ impl Run {
         let mut options = random_options(&mut self.rng, self.storage.fs.clone())
             .clock(Arc::new(self.clock.clone()))
             .keyspace(self.keyspace_options());
+        options = self.with_operators(options);
         let mut named = vec!["default"];
         for name in NAMES {
             if self.rng.one_in(2) {
@@ -277,15 +279,20 @@ impl Run {
     }
 
     fn record(&mut self, name: &str, key: &[u8], value: Option<(&[u8], Expiry)>) {
+        let put = |(value, expiry)| Write::Put(Bytes::from(value), expiry);
+        self.record_write(name, key, value.map_or(Write::Delete, put));
+    }
+
+    fn record_write(&mut self, name: &str, key: &[u8], write: Write) {
         let oldest = self.oldest_held();
         let model = &self.keyspaces[name].model;
-        let value = value.map(|(value, expiry)| (Bytes::from(value), expiry));
-        model.borrow_mut().write(key, value, self.now + 1, oldest);
+        model.borrow_mut().write(key, write, self.now + 1, oldest);
     }
 
     pub fn step(&mut self) {
         let (name, step): (&'static str, fn(&mut Self)) = match self.rng.below(1000) {
-            0..300 => ("put", Self::put),
+            0..220 => ("put", Self::put),
+            220..300 => ("merge", Self::merge),
             300..380 => ("delete", Self::delete),
             380..450 => ("batch", Self::batch),
             450..452 => ("change the budget", Self::change_budget),
@@ -392,11 +399,23 @@ impl Run {
         let mut batch = WriteBatch::new();
         let ttl = self.ttl();
         self.note(|| format!("batch of {count} for {ttl:?}"));
+        let (mut name, mut key) = (self.name(), self.key());
         for _ in 0..count {
-            let (name, key) = (self.name(), self.key());
+            // Now and then the same key again.
+            if !self.rng.one_in(6) {
+                (name, key) = (self.name(), self.key());
+            }
             if self.rng.one_in(4) {
                 batch.delete_in(&self.keyspaces[&name].real, &key);
                 self.record(&name, &key, None);
+            } else if self.rng.one_in(4) && self.may_merge(&name, &key) {
+                let operand = self.operand();
+                if name == "default" && self.rng.one_in(2) {
+                    batch.merge(&key, &operand);
+                } else {
+                    batch.merge_in(&self.keyspaces[&name].real, &key, &operand);
+                }
+                self.record_write(&name, &key, Write::Merge(operand.into()));
             } else {
                 let len = self.rng.below(100) as usize;
                 let value = self.rng.bytes(len);
@@ -854,6 +873,7 @@ impl Run {
             .keyspace(self.keyspace_options())
             .memory(MemoryBudget::bytes(budget))
             .create_if_missing(false);
+        let options = self.with_operators(options);
         let copy = options.open(&dir).unwrap();
         assert_eq!(copy.keyspaces().len(), self.keyspaces.len());
         for (name, pair) in &self.keyspaces {
@@ -862,6 +882,7 @@ impl Run {
         }
         // What happens to the copy does not concern the original.
         copy.put(b"only in the copy", b"1").unwrap();
+        copy.merge(b"only in the copy", b"2").unwrap();
         copy.compact_range(None, None).unwrap();
         copy.verify().unwrap().check().unwrap();
         copy.close().unwrap();

@@ -101,7 +101,7 @@ fn features_are_documented_where_people_look() {
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| Some(line.split_once(" = ")?.0))
         .collect();
-    assert_eq!(features.len(), 6, "{features:?}");
+    assert_eq!(features.len(), 7, "{features:?}");
     let (readme, page) = (
         read("crates/shamba/README.md"),
         read("crates/shamba/src/lib.rs"),

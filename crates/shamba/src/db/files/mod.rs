@@ -339,7 +339,9 @@ impl Files {
                     match tag.kind() {
                         Some(EntryKind::Put) => CachedValue::Value(value),
                         Some(EntryKind::Delete) => CachedValue::None,
-                        Some(EntryKind::Expiring) | None => CachedValue::Unknown,
+                        Some(EntryKind::Expiring | EntryKind::Operand) | None => {
+                            CachedValue::Unknown
+                        }
                     },
                 );
             });

@@ -17,6 +17,7 @@
 
 mod both_ends;
 mod iter_options;
+mod merged;
 mod sources;
 mod visible;
 
@@ -48,6 +49,9 @@ enum Position {
     Forward,
     /// The merge is before all entries of the present key; key and value are held.
     Backward,
+    /// Operands were merged: the merge is behind the newest entry of the present key; key and value
+    /// are held.
+    Merged,
 }
 
 /// A place among the keys of a keyspace at one moment. Position it with a `seek` call, then read
@@ -196,7 +200,7 @@ impl Cursor {
         match self.place {
             Position::Nowhere => &[],
             Position::Forward => self.merge.key(),
-            Position::Backward => &self.key,
+            Position::Backward | Position::Merged => &self.key,
         }
     }
 
@@ -208,7 +212,7 @@ impl Cursor {
             Position::Nowhere => &[],
             Position::Forward if self.expiry == 0 => self.merge.value(),
             Position::Forward => self.merge.value().get(self.expiry..).unwrap_or_default(),
-            Position::Backward => &self.value,
+            Position::Backward | Position::Merged => &self.value,
         }
     }
 
@@ -288,13 +292,28 @@ impl Cursor {
     )]
     pub fn next(&mut self) -> Result<()> {
         self.uncounted.1 += u64::from(self.valid());
+        if self.place != Position::Forward || self.stale() {
+            return self.next_anew();
+        }
+        self.key.clear();
+        self.key.extend_from_slice(self.merge.key());
+        self.place = Position::Nowhere;
+        self.merge.next()?;
+        self.settle_forward_past_key()?;
+        if self.is_lost() {
+            return self.seek_past_key();
+        }
+        Ok(())
+    }
+
+    /// [`Cursor::next`] from where the merge is not at the present entry, or is no longer to be
+    /// used.
+    #[cold]
+    fn next_anew(&mut self) -> Result<()> {
         match self.place {
             Position::Nowhere => return Ok(()),
-            Position::Forward if !self.stale() => {
-                self.key.clear();
-                self.key.extend_from_slice(self.merge.key());
+            Position::Merged if !self.stale() => {
                 self.place = Position::Nowhere;
-                self.merge.next()?;
                 self.settle_forward_past_key()?;
                 if !self.is_lost() {
                     return Ok(());
@@ -304,9 +323,15 @@ impl Cursor {
                 self.key.clear();
                 self.key.extend_from_slice(self.merge.key());
             }
-            Position::Backward => {}
+            Position::Backward | Position::Merged => {}
         }
-        // Where it is lost on the way, all up to the key has been passed.
+        self.seek_past_key()
+    }
+
+    /// To the first entry after `self.key`. Where it is lost on the way, all up to the key has been
+    /// passed.
+    #[cold]
+    fn seek_past_key(&mut self) -> Result<()> {
         self.until_found(|iter| {
             let key = std::mem::take(&mut iter.key);
             let moved = iter.merge.seek(&key, Tag::OLDEST);

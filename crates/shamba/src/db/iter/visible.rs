@@ -73,6 +73,9 @@ impl Cursor {
                     self.place = Position::Forward;
                     return Ok(());
                 }
+                if tag.kind() == Some(EntryKind::Operand) {
+                    return self.merge_forward();
+                }
                 self.key.clear();
                 self.key.extend_from_slice(self.merge.key());
                 hidden = true;
@@ -92,7 +95,7 @@ impl Cursor {
                 let live = expiring::at(self.merge.value(), time).is_some();
                 live.then_some(EXPIRY_BYTES)
             }
-            Some(EntryKind::Delete) | None => None,
+            Some(EntryKind::Delete | EntryKind::Operand) | None => None,
         }
     }
 
@@ -110,6 +113,7 @@ impl Cursor {
             self.key.clear();
             self.key.extend_from_slice(self.merge.key());
             let mut visible = false;
+            let mut has_operands = false;
             // Entries of a key come oldest first here; the last one at or below our number counts.
             while self.merge.valid() && self.merge.key() == self.key.as_slice() && !self.is_lost() {
                 if self.merge.is_deferred() {
@@ -117,7 +121,10 @@ impl Cursor {
                     continue;
                 }
                 let tag = self.merge.tag();
-                if tag.seq() <= self.seq {
+                if tag.kind() == Some(EntryKind::Operand) && tag.seq() <= self.seq {
+                    has_operands = true;
+                } else if tag.seq() <= self.seq {
+                    has_operands = false;
                     let expiry = self.before_value(tag);
                     visible = expiry.is_some();
                     if let Some(expiry) = expiry {
@@ -127,6 +134,10 @@ impl Cursor {
                     }
                 }
                 self.merge.prev()?;
+            }
+            // What they come to is found on the way that a reader goes.
+            if has_operands && !self.is_lost() {
+                return self.merge_backward();
             }
             if visible && !self.is_lost() {
                 self.place = Position::Backward;

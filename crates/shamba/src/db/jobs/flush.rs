@@ -300,8 +300,10 @@ impl Flusher {
         // Before anyone sees that they are flushed.
         let bytes = tables_of(&live).map(|table| table.info.size).sum();
         let expired = live.iter().map(|of| of.tables.expired()).sum();
+        let collapsed = live.iter().map(|of| of.tables.collapsed()).sum();
         self.shared.metrics().add_all(&[
             (Counter::entries_expired, expired),
+            (Counter::operands_collapsed, collapsed),
             (Counter::flushes, live.len() as u64),
             (Counter::flush_bytes, bytes),
         ]);

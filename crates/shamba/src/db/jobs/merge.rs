@@ -202,6 +202,7 @@ impl Merger {
         }
         self.shared.metrics().add_all(&[
             (Counter::entries_expired, expired),
+            (Counter::operands_collapsed, tables.collapsed()),
             (Counter::entries_removed_by_filter, filtered.removed),
             (Counter::entries_changed_by_filter, filtered.changed),
             (Counter::compactions, 1),

@@ -74,6 +74,7 @@ impl TableMaker {
             options: self.build_options(keyspace, level, entries, parents),
             target_file,
             sync: true,
+            operator: keyspace.operator().ok().cloned(),
             filtering: None,
             on_the_way: Box::new(|| self.shared.check_not_stopping()),
         }

@@ -11,8 +11,8 @@ mod read_state;
 mod retry;
 pub(super) mod workload;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
@@ -24,6 +24,7 @@ use crate::budget::{Budget, Reservation};
 use crate::cache::{BlockCache, EntrySpace};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
+use crate::operator::Operator;
 use crate::options::{Design, KeyspaceOptions};
 use crate::version::{StoredDesign, Version};
 use filter_limits::Limits;
@@ -58,6 +59,7 @@ pub(crate) struct KeyspaceInner {
     /// Everything up to this sequence number is in tables; recovery skips it.
     flushed_seq: AtomicU64,
     entries: EntrySpace,
+    operator: OnceLock<Operator>,
     flushes: Failing,
     compactions: Failing,
     limits: Limits,
@@ -128,6 +130,7 @@ impl KeyspaceInner {
             listed_frozen: AtomicBool::new(false),
             flushed_seq: AtomicU64::new(flushed_seq),
             entries: cache.entry_space(flushed_seq),
+            operator: OnceLock::new(),
             flushes: Failing::default(),
             compactions: Failing::default(),
             limits,
@@ -149,11 +152,33 @@ impl KeyspaceInner {
         &self.name
     }
 
+    /// Whether entries that are written without a time to live have one all the same.
+    #[inline]
+    pub(super) fn gives_ttl(&self) -> bool {
+        self.ttl_millis.load(Ordering::Relaxed) != NEVER
+    }
+
     /// How long entries live that are written without a time to live.
     #[inline]
     pub(super) fn ttl(&self) -> Option<Duration> {
         let millis = self.ttl_millis.load(Ordering::Relaxed);
         (millis != NEVER).then(|| Duration::from_millis(millis))
+    }
+
+    /// By which operands are merged.
+    pub(super) fn operator(&self) -> Result<&Operator> {
+        self.operator.get().ok_or_else(|| Error::MergeOperator {
+            keyspace: self.name.clone(),
+            wanted: None,
+            given: None,
+        })
+    }
+
+    /// Gives it its operator, before anybody reads.
+    pub(super) fn set_operator(&self, operator: Option<Operator>) {
+        if let Some(operator) = operator {
+            let _ = self.operator.set(operator);
+        }
     }
 
     /// The options of this moment.

@@ -29,6 +29,7 @@ use super::{DbInner, DbShared};
 use crate::budget::least_limit_for_databases;
 use crate::error::{Error, Result};
 use crate::fs::{FileLock, Fs, create_dir_durably};
+use crate::operator::Operator;
 use crate::options::{Design, KeptOptions, KeyspaceOptions, Options};
 use crate::table::TableCache;
 use crate::version::{
@@ -80,6 +81,10 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
         Some(found) => {
             let folder = look_at_files(&*fs, dir, &found.files)?;
             folder.check(&*fs, dir, &found.files)?;
+            for keyspace in found.state.keyspaces.values() {
+                let kept = keyspace.operator.as_deref();
+                options.merge_operators.of(&keyspace.name, kept)?;
+            }
             sync_logs(&*fs, dir, &folder.others)?;
             Logs::look(dir, &found.state, &folder.others, &options)?
         }
@@ -99,7 +104,7 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
     remove_orphans(&*fs, dir, &files, name)?;
     let (mut manifest, recovered) = Manifest::begin(&fs, dir, found, &obsolete)?;
     let next_file = AtomicU64::new(recovered.next_file);
-    if let Some(edit) = edit_of_options(manifest.state(), &options) {
+    if let Some(edit) = edit_of_options(manifest.state(), &options)? {
         manifest.log_edit(&edit, || next_file.fetch_add(1, Ordering::Relaxed))?;
     }
     let tables = tables_of(dir, &options);
@@ -121,29 +126,38 @@ fn named<'a>(options: &'a Options, id: u32, name: &str) -> Option<&'a KeyspaceOp
     own.or(default.filter(|_| id == DEFAULT_KEYSPACE))
 }
 
-/// What the manifest has yet to be told of the keyspaces' options: those of the default keyspace,
-/// where there is none yet, and those that the open names and that are not kept.
-fn edit_of_options(state: &TreeState, options: &Options) -> Option<VersionEdit> {
+/// What the manifest has yet to be told of the keyspaces' options and operators: those of the
+/// default keyspace, where there is none yet, and those that the open names and that are not kept.
+fn edit_of_options(state: &TreeState, options: &Options) -> Result<Option<VersionEdit>> {
+    let operators = &options.merge_operators;
     if !state.keyspaces.contains_key(&DEFAULT_KEYSPACE) {
         let named = named(options, DEFAULT_KEYSPACE, DEFAULT_NAME).cloned();
         let kept = KeptOptions::encode(&named.unwrap_or_default());
-        let create = VersionEdit::create_keyspace_of(DEFAULT_KEYSPACE, DEFAULT_NAME, kept);
-        return Some(create);
+        let operator = operators.of(DEFAULT_NAME, None)?;
+        let operator = operator.as_ref().map(Operator::name);
+        let id = DEFAULT_KEYSPACE;
+        let create = VersionEdit::create_keyspace_of(id, DEFAULT_NAME, kept, operator);
+        return Ok(Some(create));
     }
-    let changed = state.keyspaces.iter().filter_map(|(&id, keyspace)| {
-        let named = named(options, id, &keyspace.name)?;
-        let kept = KeptOptions::encode(named);
-        (keyspace.options.as_deref() != Some(&*kept)).then(|| KeyspaceEdit {
-            options: Some(kept.into()),
-            design: design_of_named(state, keyspace, named),
-            ..KeyspaceEdit::new(id)
-        })
-    });
-    let keyspaces: Vec<_> = changed.collect();
-    (!keyspaces.is_empty()).then(|| VersionEdit {
-        keyspaces,
-        ..VersionEdit::default()
-    })
+    let mut keyspaces = Vec::new();
+    for (&id, keyspace) in &state.keyspaces {
+        let mut edit = KeyspaceEdit::new(id);
+        if let Some(named) = named(options, id, &keyspace.name) {
+            let kept = KeptOptions::encode(named);
+            if keyspace.options.as_deref() != Some(&*kept) {
+                edit.options = Some(kept.into());
+                edit.design = design_of_named(state, keyspace, named);
+            }
+        }
+        if keyspace.operator.is_none() {
+            let operator = operators.of(&keyspace.name, None)?;
+            edit.operator = operator.map(|operator| operator.name().into());
+        }
+        if edit.options.is_some() || edit.operator.is_some() {
+            keyspaces.push(edit);
+        }
+    }
+    Ok((!keyspaces.is_empty()).then(|| VersionEdit::of_keyspaces(keyspaces)))
 }
 
 /// The design that a keyspace moves to since an open names another: where the one that is stored is
@@ -240,6 +254,8 @@ fn assemble(
     let warm = warm.flatten();
     let mut keyspaces = BTreeMap::new();
     for (id, found) in recovered.keyspaces {
+        let operators = &options.merge_operators;
+        let operator = operators.of(&found.name, found.operator.as_deref())?;
         let own = options_of(dir, &options, (id, &found))?;
         hints::give(&mut hints, &found.version, &budget);
         let (version, flushed) = (found.version, found.flushed_seq);
@@ -247,6 +263,7 @@ fn assemble(
         let cache = options.memory.cache();
         let keyspace = KeyspaceInner::new(id, name, own, version, flushed, memory, cache);
         restore(&keyspace, found.design.as_ref());
+        keyspace.set_operator(operator);
         keyspaces.insert(id, Arc::new(keyspace));
     }
     let Some(default_keyspace) = keyspaces.get(&DEFAULT_KEYSPACE).cloned() else {

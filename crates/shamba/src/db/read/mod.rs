@@ -16,6 +16,7 @@
 
 mod changed;
 mod entries;
+mod merged;
 mod multi_get;
 mod reload;
 mod value;
@@ -43,18 +44,21 @@ pub use value::Value;
 pub(super) enum Found<V = Value> {
     Value(V),
     Tombstone,
+    /// An operand: the value is what it comes to with what lies below ([`merged`]).
+    Operand,
 }
 
 impl<V> Found<V> {
+    /// Whether the key has a value: with an operand it has one whatever lies below.
     fn is_value(&self) -> bool {
-        matches!(self, Found::Value(_))
+        matches!(self, Found::Value(_) | Found::Operand)
     }
 
-    /// The value, unless the key is deleted.
+    /// The value, unless the key is deleted, or there is none yet.
     pub(super) fn into_value(self) -> Option<V> {
         match self {
             Found::Value(value) => Some(value),
-            Found::Tombstone => None,
+            Found::Tombstone | Found::Operand => None,
         }
     }
 }
@@ -66,6 +70,7 @@ impl Found<&[u8]> {
         match self {
             Found::Value(value) => Found::Value(Value::owned(value)),
             Found::Tombstone => Found::Tombstone,
+            Found::Operand => Found::Operand,
         }
     }
 }
@@ -126,6 +131,10 @@ impl ReadPath {
             let found = match reader.find_in_memtables(key) {
                 Some(found) => Ok(Some(found.copied())),
                 None => reader.find_below_memtables(&reader.lookup(key)),
+            };
+            let found = match found {
+                Ok(Some(Found::Operand)) => reader.find_merged(key).map(Some),
+                found => found,
             };
             let value = found.map(|found| found.and_then(Found::into_value));
             (u64::from(matches!(value, Ok(Some(_)))), value)
@@ -251,6 +260,7 @@ impl<'a> PointReader<'a> {
                 Some(value) => Found::Value(value),
                 None => Found::Tombstone,
             },
+            Some(EntryKind::Operand) => Found::Operand,
             Some(EntryKind::Delete) | None => Found::Tombstone,
         })
     }
@@ -367,6 +377,10 @@ impl<'a> PointReader<'a> {
                         // What is true for a while only is not kept.
                         *candidate = None;
                         self.unless_expired(value)
+                    }
+                    Some(EntryKind::Operand) => {
+                        *candidate = None;
+                        Found::Operand
                     }
                     Some(EntryKind::Delete) | None => Found::Tombstone,
                 }))

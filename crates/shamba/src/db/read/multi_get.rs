@@ -61,6 +61,8 @@ enum KeyPoll<W> {
 struct BatchValues {
     values: Vec<Option<Value>>,
     found: u64,
+    /// Those whose values are merged, once all others are found.
+    operands: Vec<usize>,
     /// Bytes of the cache that they hold, and may hold.
     pinned: u64,
     most_pinned: u64,
@@ -73,6 +75,7 @@ impl BatchValues {
         BatchValues {
             values,
             found: 0,
+            operands: Vec::new(),
             pinned: 0,
             most_pinned,
         }
@@ -80,6 +83,10 @@ impl BatchValues {
 
     /// The newest entry of a key, by the key's place.
     fn set(&mut self, at: usize, found: Option<Found>) {
+        if let Some(Found::Operand) = found {
+            self.operands.push(at);
+            return;
+        }
         let mut value = found.and_then(Found::into_value);
         if let Some(value) = &mut value {
             self.found += 1;
@@ -119,7 +126,13 @@ impl ReadPath {
             };
             let _held = budget.reserve(Role::Iterators, permit.bytes());
             let window = permit.bytes() / KEY_MEMORY;
-            let done = reader.find_all(keys, window as usize, &mut values);
+            let mut done = reader.find_all(keys, window as usize, &mut values);
+            for at in std::mem::take(&mut values.operands) {
+                if let (Ok(()), Some(key)) = (&done, keys.get(at)) {
+                    let merged = reader.find_merged(key.as_ref());
+                    done = merged.map(|merged| values.set(at, Some(merged)));
+                }
+            }
             (values.found, done)
         })?;
         Ok(values.values)

@@ -200,8 +200,8 @@ impl<'a> Reloader<'a> {
             Some(TableGet::Found { tag, value }) => match tag.kind() {
                 Some(EntryKind::Put) => Some(value),
                 Some(EntryKind::Delete) => None,
-                // What is true for a while only is not kept.
-                Some(EntryKind::Expiring) | None => return,
+                // What is true for a while only is not kept, nor what is not the value yet.
+                Some(EntryKind::Expiring | EntryKind::Operand) | None => return,
             },
             Some(TableGet::Absent) | None => None,
         };

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::Transaction;
-use super::own_writes::OwnRange;
+use super::own_writes::{OwnEntry, OwnRange};
+use super::{Transaction, merged};
 use crate::db::Value;
 use crate::db::iter::{Cursor, Iter, IterOptions};
 use crate::db::keyspaces::KeyspaceInner;
@@ -150,7 +150,18 @@ impl<'a> TransactionIter<'a> {
             let read = if order.is_le() { read.take() } else { None };
             let own = if order.is_ge() { own.take() } else { None };
             let (key, value) = match (read.transpose()?, own) {
-                (_, Some((key, value))) => (key.to_vec(), value.map(Value::owned)),
+                // What it merged, it merged into what is read, if that is not its own.
+                (read, Some((key, own))) => {
+                    let value = match own {
+                        OwnEntry::Value(value) => Some(Value::owned(value)),
+                        OwnEntry::Deleted => None,
+                        OwnEntry::Merged(own) => {
+                            let below = read.as_ref().map(|(_, value)| &**value);
+                            Some(merged(&sources.keyspace, key, &own, below)?)
+                        }
+                    };
+                    (key.to_vec(), value)
+                }
                 (Some((key, value)), None) => (key, Some(value)),
                 (None, None) => return Ok(None),
             };

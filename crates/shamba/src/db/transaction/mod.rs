@@ -29,7 +29,7 @@ use crate::budget::{Reservation, Role};
 use crate::error::{Error, Result};
 use crate::options::{Isolation, TransactionOptions};
 pub use iter::TransactionIter;
-use own_writes::OwnWrites;
+use own_writes::{OwnEntry, OwnOperands, OwnWrites};
 pub use retry::CompareAndSwapError;
 
 /// Reads of one moment and writes of the next one, all or nothing.
@@ -245,6 +245,32 @@ impl Transaction {
         self.push(keyspace, key.as_ref(), Some(value.as_ref()))
     }
 
+    /// Merges an operand into the value of a key of the default keyspace, once the transaction is
+    /// committed: see [`Db::merge`](crate::Db::merge). If it is serializable, the commit depends on
+    /// the key only if it is read, so that any number of transactions may merge into one; with
+    /// snapshot isolation it depends on all keys that it writes.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]; [`Error::MergeOperator`] where the keyspace has none.
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        let keyspace = self.default_keyspace().clone();
+        self.push_operand(&keyspace, key.as_ref(), operand.as_ref())
+    }
+
+    /// [`Transaction::merge`] for a keyspace.
+    ///
+    /// # Errors
+    /// As there; [`Error::WrongDatabase`].
+    pub fn merge_in(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let keyspace = self.of(keyspace)?;
+        self.push_operand(keyspace, key.as_ref(), operand.as_ref())
+    }
+
     /// Removes a key of the default keyspace, once the transaction is committed; one that does not
     /// exist is no error.
     ///
@@ -299,18 +325,28 @@ impl Transaction {
         key: &[u8],
         for_update: bool,
     ) -> Result<Option<Value>> {
+        let below = || {
+            let point = Some(self.snapshot.point());
+            self.inner().reads().get(keyspace, key, point)
+        };
         match self.own_or_depend(keyspace, key, for_update)? {
-            Some(own) => Ok(own.map(Value::owned)),
-            None => {
-                let point = Some(self.snapshot.point());
-                self.inner().reads().get(keyspace, key, point)
+            Some(OwnEntry::Value(value)) => Ok(Some(Value::owned(value))),
+            Some(OwnEntry::Deleted) => Ok(None),
+            Some(OwnEntry::Merged(own)) => {
+                let below = if own.base.is_none() { below()? } else { None };
+                merged(keyspace, key, &own, below.as_deref()).map(Some)
             }
+            None => below(),
         }
     }
 
     fn contains(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<bool> {
+        // What it merged into a key is there whatever lies below.
+        if let Some(own) = self.own.get(keyspace.id(), key) {
+            return Ok(!matches!(own, OwnEntry::Deleted));
+        }
         match self.own_or_depend(keyspace, key, false)? {
-            Some(own) => Ok(own.is_some()),
+            Some(own) => Ok(!matches!(own, OwnEntry::Deleted)),
             None => {
                 let point = Some(self.snapshot.point());
                 self.inner().reads().contains_key(keyspace, key, point)
@@ -326,12 +362,12 @@ impl Transaction {
         let mut values: Vec<Option<Value>> = keys.iter().map(|_| None).collect();
         let (mut others, mut places) = (Vec::new(), Vec::new());
         for (key, value) in keys.iter().zip(&mut values) {
-            match self.own_or_depend(keyspace, key.as_ref(), false)? {
-                Some(own) => *value = own.map(Value::owned),
-                None => {
-                    others.push(key.as_ref());
-                    places.push(value);
-                }
+            if self.own.get(keyspace.id(), key.as_ref()).is_some() {
+                *value = self.read(keyspace, key.as_ref(), false)?;
+            } else {
+                self.own_or_depend(keyspace, key.as_ref(), false)?;
+                others.push(key.as_ref());
+                places.push(value);
             }
         }
         let point = Some(self.snapshot.point());
@@ -349,9 +385,14 @@ impl Transaction {
         keyspace: &Arc<KeyspaceInner>,
         key: &[u8],
         for_update: bool,
-    ) -> Result<Option<Option<&[u8]>>> {
+    ) -> Result<Option<OwnEntry<'_>>> {
         let own = self.own.get(keyspace.id(), key);
-        let depends = self.isolation == Isolation::Serializable && own.is_none();
+        let reads_below = match &own {
+            None => true,
+            Some(OwnEntry::Merged(own)) => own.base.is_none(),
+            Some(OwnEntry::Value(_) | OwnEntry::Deleted) => false,
+        };
+        let depends = self.isolation == Isolation::Serializable && reads_below;
         if depends || for_update {
             let mut depends = self.depends.lock();
             let more = KeySet::bytes_of_key(key);
@@ -381,16 +422,46 @@ impl Transaction {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<()> {
-        let writes = self.snapshot.shared().inner().writes();
-        let value_bytes = value.map_or(0, <[u8]>::len);
-        writes.check_sizes(key.len(), value_bytes)?;
-        writes.check_batch(self.own.memory_with(key.len(), value_bytes))?;
-        let entry = (key.len(), value_bytes);
-        self.depends.get_mut().charge_with(&self.own, entry, 0)?;
-        let database = self.snapshot.shared().inner().shared().id();
+        let database = self.make_room(key, value.unwrap_or_default())?;
         self.own.push((keyspace, database), key, value);
         Ok(())
     }
+
+    fn push_operand(
+        &mut self,
+        keyspace: &Arc<KeyspaceInner>,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        keyspace.operator()?;
+        let database = self.make_room(key, operand)?;
+        self.own.push_operand((keyspace, database), key, operand);
+        Ok(())
+    }
+
+    /// Has memory for an operation more; gives the number of the database.
+    fn make_room(&mut self, key: &[u8], value: &[u8]) -> Result<u64> {
+        let inner = self.snapshot.shared().inner();
+        let writes = inner.writes();
+        writes.check_sizes(key.len(), value.len())?;
+        writes.check_batch(self.own.memory_with(key.len(), value.len()))?;
+        let entry = (key.len(), value.len());
+        self.depends.get_mut().charge_with(&self.own, entry, 0)?;
+        Ok(inner.shared().id())
+    }
+}
+
+/// The value of a key once a transaction's operands are merged into what is its own, or else into
+/// what is below.
+fn merged(
+    keyspace: &KeyspaceInner,
+    key: &[u8],
+    own: &OwnOperands<'_>,
+    below: Option<&[u8]>,
+) -> Result<Value> {
+    let base = own.base.unwrap_or(below);
+    let value = keyspace.operator()?.merge(key, base, &own.operands)?;
+    Ok(Value::boxed(value.into()))
 }
 
 impl Dependencies {

@@ -21,14 +21,62 @@ const KEY_BYTES: usize = 116;
 /// the first key.
 const KEYSPACE_BYTES: usize = 464;
 
-/// The newest value of a key in the batch's bytes; none where it was deleted.
-type Place = Option<Range<usize>>;
+/// What an operand takes beside its bytes: its place in a list that is half full.
+const OPERAND_BYTES: usize = 2 * size_of::<Range<usize>>();
+
+/// What a key takes that something is merged into, beside operands: the least that its list of them
+/// allocates, too.
+const MERGED_BYTES: usize = size_of::<MergedPlace>() + 5 * size_of::<Range<usize>>();
+
+/// Where in the batch's bytes what was written of a key lies.
+#[derive(Debug, Clone)]
+enum WrittenPlace {
+    Value(Range<usize>),
+    Deleted,
+    Merged(Box<MergedPlace>),
+}
+
+/// Where operands lie, and what they are merged into.
+#[derive(Debug, Clone)]
+struct MergedPlace {
+    /// A value, or nothing; none where that is what others have written.
+    base: Option<Option<Range<usize>>>,
+    /// The oldest first.
+    operands: Vec<Range<usize>>,
+}
+
+impl WrittenPlace {
+    /// What it takes beside its place in the map.
+    fn bytes(&self) -> usize {
+        match self {
+            WrittenPlace::Merged(merged) => MERGED_BYTES + OPERAND_BYTES * merged.operands.len(),
+            WrittenPlace::Value(_) | WrittenPlace::Deleted => 0,
+        }
+    }
+}
+
+/// What a transaction wrote of a key.
+#[derive(Debug)]
+pub(super) enum OwnEntry<'a> {
+    Value(&'a [u8]),
+    Deleted,
+    Merged(OwnOperands<'a>),
+}
+
+/// What a transaction merged into a key.
+#[derive(Debug)]
+pub(super) struct OwnOperands<'a> {
+    /// What it is merged into, if that is its own: a value, or nothing.
+    pub(super) base: Option<Option<&'a [u8]>>,
+    /// The oldest first.
+    pub(super) operands: Vec<&'a [u8]>,
+}
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct OwnWrites {
     batch: WriteBatch,
-    places: BTreeMap<u32, BTreeMap<Box<[u8]>, Place>>,
+    places: BTreeMap<u32, BTreeMap<Box<[u8]>, WrittenPlace>>,
     /// Of the keys in `places`.
     key_bytes: usize,
     /// The places to go back to, in their order, each with how often it was noted.
@@ -51,7 +99,12 @@ impl OwnWrites {
     /// What its keys take without the batch, with one more of a keyspace more. In a [`KeySet`] they
     /// take less.
     pub(super) fn index_bytes_with(&self, key: usize) -> usize {
-        self.key_bytes + KEY_BYTES + key + (self.places.len() + 1) * KEYSPACE_BYTES
+        self.key_bytes
+            + MERGED_BYTES
+            + OPERAND_BYTES
+            + KEY_BYTES
+            + key
+            + (self.places.len() + 1) * KEYSPACE_BYTES
     }
 
     /// Sets a key of a keyspace of a database, or removes it.
@@ -65,30 +118,80 @@ impl OwnWrites {
         self.batch.reserve(key.len() + value.map_or(0, <[u8]>::len));
         self.batch.push(keyspace.id(), key, value);
         let end = self.batch.size();
-        let place = value.map(|value| end - value.len()..end);
+        let place = match value {
+            Some(value) => WrittenPlace::Value(end - value.len()..end),
+            None => WrittenPlace::Deleted,
+        };
         self.note(keyspace.id(), key, place);
     }
 
-    fn note(&mut self, keyspace: u32, key: &[u8], place: Place) {
+    /// Merges an operand into a key of a keyspace of a database.
+    pub(super) fn push_operand(
+        &mut self,
+        (keyspace, database): (&Arc<KeyspaceInner>, u64),
+        key: &[u8],
+        operand: &[u8],
+    ) {
+        self.batch.bind(keyspace, database);
+        self.batch.reserve(key.len() + operand.len());
+        self.batch.push_operand(keyspace.id(), key, operand);
+        let end = self.batch.size();
+        self.note_operand(keyspace.id(), key, end - operand.len()..end);
+    }
+
+    fn note(&mut self, keyspace: u32, key: &[u8], place: WrittenPlace) {
         let places = self.places.entry(keyspace).or_default();
         match places.get_mut(key) {
-            Some(known) => *known = place,
+            Some(known) => {
+                self.key_bytes = self.key_bytes + place.bytes() - known.bytes();
+                *known = place;
+            }
             None => {
+                self.key_bytes += KEY_BYTES + key.len() + place.bytes();
                 places.insert(key.into(), place);
-                self.key_bytes += KEY_BYTES + key.len();
             }
         }
     }
 
-    fn value(&self, place: &Place) -> Option<&[u8]> {
-        let range = place.clone()?;
-        Some(self.batch.rep().get(range).unwrap_or_default())
+    fn note_operand(&mut self, keyspace: u32, key: &[u8], operand: Range<usize>) {
+        let places = self.places.entry(keyspace).or_default();
+        let base = match places.get_mut(key) {
+            Some(WrittenPlace::Merged(merged)) => {
+                self.key_bytes += OPERAND_BYTES;
+                return merged.operands.push(operand);
+            }
+            Some(WrittenPlace::Value(value)) => Some(Some(value.clone())),
+            Some(WrittenPlace::Deleted) => Some(None),
+            None => None,
+        };
+        let operands = vec![operand];
+        let merged = Box::new(MergedPlace { base, operands });
+        self.note(keyspace, key, WrittenPlace::Merged(merged));
     }
 
-    /// What it says of a key, if it says anything: the value, or that there is none.
-    pub(super) fn get(&self, keyspace: u32, key: &[u8]) -> Option<Option<&[u8]>> {
+    fn bytes(&self, range: &Range<usize>) -> &[u8] {
+        self.batch.rep().get(range.clone()).unwrap_or_default()
+    }
+
+    fn entry(&self, place: &WrittenPlace) -> OwnEntry<'_> {
+        match place {
+            WrittenPlace::Value(value) => OwnEntry::Value(self.bytes(value)),
+            WrittenPlace::Deleted => OwnEntry::Deleted,
+            WrittenPlace::Merged(merged) => {
+                let MergedPlace { base, operands } = &**merged;
+                let own = |base: &Option<_>| base.as_ref().map(|base| self.bytes(base));
+                OwnEntry::Merged(OwnOperands {
+                    base: base.as_ref().map(own),
+                    operands: operands.iter().map(|operand| self.bytes(operand)).collect(),
+                })
+            }
+        }
+    }
+
+    /// What it says of a key, if it says anything.
+    pub(super) fn get(&self, keyspace: u32, key: &[u8]) -> Option<OwnEntry<'_>> {
         let place = self.places.get(&keyspace)?.get(key)?;
-        Some(self.value(place))
+        Some(self.entry(place))
     }
 
     /// What it says of each key of a range, from both ends.
@@ -164,10 +267,15 @@ impl OwnWrites {
         let mut ops = BatchOps(batch.rep());
         while let Some(Some(op)) = ops.next() {
             let end = batch.size() - ops.0.len();
+            let value = end - op.value.len()..end;
             let place = match op.kind {
-                EntryKind::Put => Some(end - op.value.len()..end),
-                EntryKind::Expiring => Some(end - op.value.len() + EXPIRY_BYTES..end),
-                EntryKind::Delete => None,
+                EntryKind::Put => WrittenPlace::Value(value),
+                EntryKind::Expiring => WrittenPlace::Value(value.start + EXPIRY_BYTES..end),
+                EntryKind::Delete => WrittenPlace::Deleted,
+                EntryKind::Operand => {
+                    self.note_operand(op.keyspace, op.key, value);
+                    continue;
+                }
             };
             self.note(op.keyspace, op.key, place);
         }
@@ -188,25 +296,25 @@ fn is_range((lower, upper): (Bound<&[u8]>, Bound<&[u8]>)) -> bool {
     }
 }
 
-/// What a transaction says of each key of a range: the value, or that there is none.
+/// What a transaction wrote of each key of a range.
 pub(super) struct OwnRange<'a> {
     own: &'a OwnWrites,
-    places: Option<btree_map::Range<'a, Box<[u8]>, Place>>,
+    places: Option<btree_map::Range<'a, Box<[u8]>, WrittenPlace>>,
 }
 
 impl<'a> Iterator for OwnRange<'a> {
-    type Item = (&'a [u8], Option<&'a [u8]>);
+    type Item = (&'a [u8], OwnEntry<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (key, place) = self.places.as_mut()?.next()?;
-        Some((key, self.own.value(place)))
+        Some((key, self.own.entry(place)))
     }
 }
 
 impl DoubleEndedIterator for OwnRange<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let (key, place) = self.places.as_mut()?.next_back()?;
-        Some((key, self.own.value(place)))
+        Some((key, self.own.entry(place)))
     }
 }
 

@@ -10,6 +10,7 @@
 mod group;
 mod key_set;
 mod limits;
+mod one;
 mod queue;
 #[cfg(test)]
 mod queue_tests;
@@ -30,9 +31,7 @@ use super::keyspaces::KeyspaceInner;
 use super::visibility::Visibility;
 use crate::base::clock;
 use crate::base::key::{SeqNo, Tag};
-use crate::budget::{
-    AdmittedWork, LARGE, LONG_KEY, Permit, Reservation, Role, map_large_allocations, map_long_keys,
-};
+use crate::budget::{LARGE, LONG_KEY, map_large_allocations, map_long_keys};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
@@ -105,41 +104,6 @@ impl WritePath {
         }
     }
 
-    pub(in crate::db) fn write_one(
-        &self,
-        keyspace: &KeyspaceInner,
-        key: &[u8],
-        value: Option<&[u8]>,
-        options: WriteOptions,
-    ) -> Result<()> {
-        let value_len = value.map_or(0, <[u8]>::len);
-        self.check_sizes(key.len(), value_len)?;
-        map_if_large(key.len(), value_len);
-        // The entry is copied, and may wait for its turn and for room in memtables.
-        let _on_its_way = self.hold_copy((key.len() + value_len) as u64)?;
-        let mut batch = WriteBatch::new();
-        match (value, options.ttl.or_else(|| keyspace.ttl())) {
-            (Some(value), Some(ttl)) => {
-                let until = clock::later(self.shared.now(), ttl);
-                batch.push_until(keyspace.id(), key, value, until);
-            }
-            _ => batch.push(keyspace.id(), key, value),
-        }
-        self.write_job(batch, options, None)
-    }
-
-    /// The right to copy so many bytes if they are not few, which is waited for, and their charge
-    /// if something gives way for it: given back first, so that who comes next does not add to it.
-    fn hold_copy(&self, bytes: u64) -> Result<Option<(Option<Reservation>, Permit)>> {
-        if bytes <= SMALL_COPY {
-            return Ok(None);
-        }
-        let budget = self.shared.budget();
-        let go_on = || self.shared.check_writable();
-        let permit = budget.admit(AdmittedWork::LargeEntries, || bytes, go_on)?;
-        Ok(Some((budget.try_reserve(Role::Wal, bytes), permit)))
-    }
-
     pub(in crate::db) fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         let batch = self.with_ttl(batch, options.ttl)?;
         self.write_job(batch, options, None)
@@ -184,17 +148,37 @@ impl WritePath {
         if !batch.belongs_to(self.shared.id()) {
             return Err(Error::WrongDatabase { what: "keyspace" });
         }
-        // What is let in under a budget has its place, though a smaller one is set meanwhile.
+        self.check_sizes(batch.max_key(), batch.max_value())?;
+        map_if_large(batch.max_key(), batch.max_value());
+        self.write_sized(batch, options, watch)
+    }
+
+    /// Writes a batch whose keys and values are not too large. Whether anything may be written says
+    /// the leader.
+    fn write_sized(
+        &self,
+        batch: WriteBatch,
+        options: WriteOptions,
+        watch: Option<Arc<WatchedKeys>>,
+    ) -> Result<()> {
+        // What is let in under a budget has its place, though a smaller one is set meanwhile; what
+        // is small has it under any.
         let large = batch.memory() as u64 > SMALL_COPY;
         let _begun = large.then(|| self.shared.budget().begin());
-        self.check_sizes(batch.max_key(), batch.max_value())?;
-        self.check_batch(batch.memory())?;
-        map_if_large(batch.max_key(), batch.max_value());
-        self.shared.check_writable()?;
-        if batch.is_empty() {
-            return Ok(());
+        if large {
+            self.check_sizes(batch.max_key(), batch.max_value())?;
+            self.check_batch(batch.memory())?;
         }
-        batch.check_keyspaces()?;
+        if batch.is_empty() {
+            return self.shared.check_writable();
+        }
+        let checked = batch.check_keyspaces();
+        let checked = checked.and_then(|()| batch.check_operators(&self.default_keyspace));
+        if let Err(refused) = checked {
+            // Nor would others be written.
+            self.shared.check_writable()?;
+            return Err(refused);
+        }
         let durability = options
             .durability
             .unwrap_or(self.shared.options().durability);

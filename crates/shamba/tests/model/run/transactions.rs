@@ -10,13 +10,24 @@ use shamba::{
 };
 
 use super::Run;
-use crate::reference::{Bytes, Change, Point};
+use super::merges::MOST_OPERANDS;
+use crate::common::story::told;
+use crate::reference::{Bytes, Change, Point, Write};
 
 /// A key of a keyspace.
 type Place = (String, Vec<u8>);
 
+/// What a transaction wrote of a key.
+#[derive(Debug, Clone, Default)]
+struct OwnKey {
+    /// What it put or deleted last, if it did.
+    base: Option<Option<Bytes>>,
+    /// What it merged into the key since, the oldest first.
+    operands: Vec<Bytes>,
+}
+
 /// What a transaction wrote.
-type Own = BTreeMap<Place, Option<Bytes>>;
+type Own = BTreeMap<Place, OwnKey>;
 
 /// A transaction in both.
 pub(super) struct HeldTransaction {
@@ -53,15 +64,41 @@ fn covers(options: &IterOptions, key: &[u8]) -> bool {
     RangeBounds::<[u8]>::contains(&bounds(options), key)
 }
 
+impl OwnKey {
+    fn of(value: Option<Bytes>) -> Self {
+        OwnKey {
+            base: Some(value),
+            operands: Vec::new(),
+        }
+    }
+
+    /// The key's value, where it has one below.
+    fn value(&self, below: impl FnOnce() -> Option<Bytes>) -> Option<Bytes> {
+        let base = self.base.clone().unwrap_or_else(below);
+        if self.operands.is_empty() {
+            return base;
+        }
+        let operands = self.operands.iter().map(|operand| &**operand);
+        Some(told(base.as_deref(), operands).into())
+    }
+}
+
 impl HeldTransaction {
-    /// What it wrote itself of a key; if that is nothing, a serializable one depends on the key.
-    fn own_or_depend(&mut self, place: &Place, for_update: bool) -> Option<Option<Bytes>> {
-        let own = self.own.get(place).cloned();
-        if for_update || own.is_none() && self.isolation == Isolation::Serializable {
+    /// What it wrote itself of a key; unless that is all of it, a serializable one depends on the
+    /// key.
+    fn own_or_depend(&mut self, place: &Place, for_update: bool) -> OwnKey {
+        let own = self.own.get(place).cloned().unwrap_or_default();
+        if for_update || own.base.is_none() && self.isolation == Isolation::Serializable {
             self.points.insert(place.clone());
         }
         self.bytes += 100 + place.1.len();
         own
+    }
+
+    /// Whether a key has room for an operand more, in the database and in the transaction.
+    fn may_merge(&self, run: &Run, place: &Place) -> bool {
+        let own = self.own.get(place).map_or(0, |own| own.operands.len());
+        own < MOST_OPERANDS && run.may_merge(&place.0, &place.1)
     }
 
     fn uses(&self, name: &str) -> bool {
@@ -132,7 +169,7 @@ impl Run {
         let way = self.rng.below(4);
         self.note(|| format!("read {place:?} in that of {:?}, way {way}", held.at));
         let own = held.own_or_depend(&place, way == 0);
-        let wanted = own.unwrap_or_else(|| self.value_then(&place, held.at));
+        let wanted = own.value(|| self.value_then(&place, held.at));
         let (name, key) = &place;
         let real = &self.keyspaces[name].real;
         let read = match way {
@@ -183,7 +220,7 @@ impl Run {
         for (key, read) in keys.into_iter().zip(read) {
             let place = (name.clone(), key);
             let own = held.own_or_depend(&place, false);
-            let wanted = own.unwrap_or_else(|| self.value_then(&place, held.at));
+            let wanted = own.value(|| self.value_then(&place, held.at));
             assert_eq!(
                 read.as_deref(),
                 wanted.as_deref(),
@@ -214,8 +251,8 @@ impl Run {
             )
         });
         let mut map = self.keyspaces[&name].model.borrow().map_at(held.at);
-        for ((_, key), value) in held.own.iter().filter(|((of, _), _)| *of == name) {
-            match value {
+        for ((_, key), own) in held.own.iter().filter(|((of, _), _)| *of == name) {
+            match own.value(|| map.get(key).map(|value| Bytes::from(&**value))) {
                 Some(value) => map.insert(key.clone(), value.to_vec()),
                 None => map.remove(key),
             };
@@ -277,6 +314,10 @@ impl Run {
             let len = if self.rng.one_in(20) { 3000 } else { 60 };
             let len = self.rng.below(len) as usize;
             let value = (!self.rng.one_in(4)).then(|| self.rng.bytes(len));
+            if self.rng.one_in(3) && held.may_merge(self, &place) {
+                self.merge_in_transaction(&mut held, place);
+                continue;
+            }
             self.note(|| format!("write {place:?} in that of {:?}", held.at));
             let (name, key) = &place;
             let real = &self.keyspaces[name].real;
@@ -289,7 +330,7 @@ impl Run {
             match done {
                 Ok(()) => {
                     held.bytes += 200 + key.len() + value.as_ref().map_or(0, Vec::len);
-                    held.own.insert(place, value.map(Bytes::from));
+                    held.own.insert(place, OwnKey::of(value.map(Bytes::from)));
                 }
                 // It is as it was before.
                 Err(error) => {
@@ -300,6 +341,31 @@ impl Run {
             self.ops += 1;
         }
         Some(held)
+    }
+
+    fn merge_in_transaction(&mut self, held: &mut HeldTransaction, place: Place) {
+        let operand = self.operand();
+        self.note(|| format!("merge {operand:?} into {place:?} in that of {:?}", held.at));
+        let (name, key) = &place;
+        let done = if name == "default" && self.rng.one_in(2) {
+            held.real.merge(key, &operand)
+        } else {
+            let real = &self.keyspaces[name].real;
+            held.real.merge_in(real, key, &operand)
+        };
+        self.ops += 1;
+        match done {
+            Ok(()) => {
+                held.bytes += 200 + key.len() + operand.len();
+                let own = held.own.entry(place).or_default();
+                own.operands.push(operand.into());
+            }
+            // It is as it was before.
+            Err(error) => {
+                self.note(|| format!("refused: {error}"));
+                assert!(is_refusal(&error), "{error}");
+            }
+        }
     }
 
     fn savepoint(&mut self, mut held: HeldTransaction) -> HeldTransaction {
@@ -330,15 +396,28 @@ impl Run {
     /// Writes, perhaps until memory refuses more; what it holds is all that was written.
     fn exhaust_transaction(&mut self, mut held: HeldTransaction) -> Option<HeldTransaction> {
         let most = if self.rng.one_in(3) { 4000 } else { 100 };
+        let merges = self.rng.one_in(3);
         let number = self.rng.below(1000);
         for number in number..number + most {
+            // Several of each key, where they are merged.
+            let number = if merges { number / 4 } else { number };
             let place = (
                 "default".to_owned(),
                 format!("k03/{number:05}").into_bytes(),
             );
             let value = self.rng.bytes(300);
-            match held.real.put(&place.1, &value) {
-                Ok(()) => drop(held.own.insert(place, Some(Bytes::from(value)))),
+            let merges = merges && held.may_merge(self, &place);
+            let done = if merges {
+                held.real.merge(&place.1, &value)
+            } else {
+                held.real.put(&place.1, &value)
+            };
+            match done {
+                Ok(()) if merges => {
+                    let own = held.own.entry(place).or_default();
+                    own.operands.push(value.into());
+                }
+                Ok(()) => drop(held.own.insert(place, OwnKey::of(Some(value.into())))),
                 Err(error) => {
                     self.note(|| format!("refused: {error}"));
                     assert!(is_refusal(&error), "{error}");
@@ -422,9 +501,14 @@ impl Run {
         }
         if writes {
             self.ops += held.own.len() as u64;
-            for ((name, key), value) in held.own {
-                let expiry = self.expiry(&name, ttl);
-                self.record(&name, &key, value.as_deref().map(|value| (value, expiry)));
+            for ((name, key), own) in held.own {
+                if let Some(value) = own.base {
+                    let expiry = self.expiry(&name, ttl);
+                    self.record(&name, &key, value.as_deref().map(|value| (value, expiry)));
+                }
+                for operand in own.operands {
+                    self.record_write(&name, &key, Write::Merge(operand));
+                }
             }
             self.now += 1;
         }

@@ -1,0 +1,150 @@
+//! Lookups of a key whose newest entry is an operand: all of them down to what they are merged
+//! into.
+
+use super::{Found, PointReader, TableVisit, Value};
+use crate::base::expiring;
+use crate::base::iter::InternalIterator;
+use crate::base::key::{EntryKind, SeqNo, Tag};
+use crate::base::sample;
+use crate::budget::{Reservation, Role};
+use crate::compaction::{RunFiles, RunIter};
+use crate::error::{Error, Result};
+use crate::fs::Purpose;
+use crate::operator::OperandChain;
+use crate::table::{Lookup, ScanOptions, TableGet};
+use crate::version::FileMeta;
+
+/// Operands of a table that are looked up one by one; for more of them their entries are gone
+/// through. With half of it a scan is begun where mostly there is no third; twice of it asks the
+/// filter and the index as often.
+const FEW: usize = 3;
+
+/// Operands on the way down.
+struct Gathered<'o> {
+    operands: OperandChain<'o>,
+    memory: Reservation,
+}
+
+impl PointReader<'_> {
+    /// The value of a key of which there are operands.
+    #[cold]
+    pub(super) fn find_merged(&mut self, key: &[u8]) -> Result<Found> {
+        let keyspace = self.keyspace;
+        let budget = self.path.shared.budget();
+        let mut gathered = Gathered {
+            operands: OperandChain::new(keyspace.operator()?, budget.limit()),
+            memory: budget.open_account(Role::Iterators),
+        };
+        let base = self.gather(key, &mut gathered)?;
+        let value = gathered.operands.merge(key, base.as_deref())?;
+        Ok(Found::Value(Value::boxed(value.into())))
+    }
+
+    /// Gathers the operands of a key, newest first; gives the value that they are merged into.
+    fn gather(&mut self, key: &[u8], gathered: &mut Gathered<'_>) -> Result<Option<Vec<u8>>> {
+        // In memtables each entry is found by the number of the one before.
+        for memtable in self.state.memtables() {
+            let mut seq = Some(self.seq);
+            while let Some((tag, value)) = seq.and_then(|seq| memtable.get(key, seq)) {
+                if tag.kind() != Some(EntryKind::Operand) {
+                    return Ok(self.base(tag, value));
+                }
+                gathered.add(key, tag, value)?;
+                seq = tag.seq().checked_sub(1);
+            }
+        }
+        // Tables one after the other, each from its newest entry on.
+        let weight = sample::weight();
+        let share = self.path.shared.options().hash_sharing;
+        for (level, run) in self.state.version.runs() {
+            let Some(file) = run.find(key) else {
+                continue;
+            };
+            let visit = TableVisit {
+                level,
+                file,
+                weight,
+            };
+            let opened = self.path.tables.visit(file)?;
+            let opened = opened.as_deref().ok_or(Error::Closed)?;
+            // The same in a table, with a lookup of its own for each of a few.
+            let mut seq = Some(self.seq);
+            for _ in 0..FEW {
+                let Some(now) = seq else { break };
+                let lookup = Lookup::new(key, now, share);
+                let mut state = self.enter(&visit, opened, &lookup);
+                let mut get = self.begin(&visit, opened, &lookup, &mut state);
+                let answer = get.finish();
+                let found = |answer: &TableGet| matches!(answer, TableGet::Found { .. });
+                self.count(&visit, &get, answer.as_ref().ok().map(found));
+                let TableGet::Found { tag, value } = answer? else {
+                    seq = None;
+                    break;
+                };
+                if tag.kind() != Some(EntryKind::Operand) {
+                    return Ok(self.base(tag, &value));
+                }
+                gathered.add(key, tag, &value)?;
+                seq = tag.seq().checked_sub(1);
+            }
+            if let Some(seq) = seq
+                && let Some(base) = self.gather_many((key, seq), file, gathered)?
+            {
+                return Ok(base);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes on through the entries of a key in a table, from a number on; gives what they are
+    /// merged into where that is there: a value, or nothing.
+    fn gather_many(
+        &self,
+        (key, seq): (&[u8], SeqNo),
+        file: &FileMeta,
+        gathered: &mut Gathered<'_>,
+    ) -> Result<Option<Option<Vec<u8>>>> {
+        let scan = ScanOptions {
+            purpose: Purpose::Scan,
+            sources: 1,
+            fill_cache: true,
+            readahead_pages: 0,
+            lazy: false,
+            budget: self.path.shared.budget().clone(),
+        };
+        let files = RunFiles::Some(vec![file.clone()]);
+        let mut entries = RunIter::new(self.path.tables.clone(), files, scan);
+        entries.seek(key, Tag::seek(seq))?;
+        while entries.valid() && entries.key() == key {
+            let tag = entries.tag();
+            if tag.kind() != Some(EntryKind::Operand) {
+                return Ok(Some(self.base(tag, entries.value())));
+            }
+            gathered.add(key, tag, entries.value())?;
+            entries.next()?;
+        }
+        Ok(None)
+    }
+
+    /// The value of an entry that is no operand.
+    fn base(&self, tag: Tag, stored: &[u8]) -> Option<Vec<u8>> {
+        match tag.kind() {
+            Some(EntryKind::Put) => Some(stored.to_vec()),
+            Some(EntryKind::Expiring) => expiring::at(stored, self.time()).map(<[u8]>::to_vec),
+            Some(EntryKind::Delete | EntryKind::Operand) | None => None,
+        }
+    }
+}
+
+impl Gathered<'_> {
+    fn add(&mut self, key: &[u8], tag: Tag, operand: &[u8]) -> Result<()> {
+        self.operands.add_older(key, tag, operand);
+        let more = (self.operands.bytes() as u64).saturating_sub(self.memory.bytes());
+        // Others who read such keys give theirs back soon.
+        let refused = self.memory.grow_iterator(more, 1);
+        refused.or_else(|refused| {
+            let taken = self.memory.grow_waiting(more);
+            taken.then_some(()).ok_or(refused)
+        })
+    }
+}
