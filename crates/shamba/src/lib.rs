@@ -283,6 +283,8 @@
 //! | [`Db::clear`] | `clear` | `delete_table` | `delete_range_cf` |
 //! | [`Db::range`], [`Db::prefix`] | the same | `range` | `set_iterate_range` |
 //! | [`Cursor`] | | | `raw_iterator` |
+//! | [`Db::merge`], [`Options::merge_operator`] | | | `merge`, `set_merge_operator` |
+//! | [`Options::compaction_filter`] | | | `set_compaction_filter` |
 //! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | | `WriteBatch`, `write` |
 //! | [`Db::write_with`] | `durability` | `set_durability` | `write_opt` |
 //! | [`Db::transact`] | `write_tx` | `begin_write` | `OptimisticTransactionDB` |

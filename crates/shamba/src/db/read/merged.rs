@@ -16,7 +16,7 @@ use crate::version::FileMeta;
 
 /// Operands of a table that are looked up one by one; for more of them their entries are gone
 /// through. With half of it a scan is begun where mostly there is no third; twice of it asks the
-/// filter and the index as often.
+/// filter and the index as often. Neither was measured.
 const FEW: usize = 3;
 
 /// Operands on the way down.
