@@ -73,7 +73,8 @@ impl Failure {
         match self {
             Failure::BrokenPipe => 0,
             Failure::Absent { .. } => 1,
-            Failure::Usage { .. } | Failure::Engine(Error::InvalidOption { .. }) => 2,
+            Failure::Usage { .. }
+            | Failure::Engine(Error::InvalidOption { .. } | Error::InvertedRange { .. }) => 2,
             Failure::Measurement(shamba_bench::Error::InvalidSetting(_)) => 2,
             Failure::Damage { .. } => 4,
             Failure::Engine(error) if error.is_corruption() => 4,

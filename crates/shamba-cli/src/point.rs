@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use shamba::WriteOptions;
+use shamba::{IterOptions, WriteOptions};
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -58,16 +59,31 @@ pub struct PutArgs {
     ttl: Option<Duration>,
 }
 
-/// Remove a key; one that is not there is no error
+/// Remove a key, or all keys of a range in one operation; one that is not there is no error
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  shamba delete db greeting")]
+#[command(
+    after_help = "Examples:\n  shamba delete db greeting\n  shamba delete db --prefix session/\n  shamba delete db --from 2026-01 --to 2026-07"
+)]
 pub struct DeleteArgs {
     /// The database folder
     dir: PathBuf,
     /// The key
-    #[arg(allow_hyphen_values = true)]
-    key: OsString,
-    /// The key is written with escapes: \t \n \r \\ \xNN
+    #[arg(
+        allow_hyphen_values = true,
+        required_unless_present_any = ["prefix", "from", "to"],
+        conflicts_with_all = ["prefix", "from", "to"]
+    )]
+    key: Option<OsString>,
+    /// All keys that begin so
+    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
+    prefix: Option<OsString>,
+    /// All keys from this one on
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    from: Option<OsString>,
+    /// All keys before this one
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    to: Option<OsString>,
+    /// Keys are written with escapes: \t \n \r \\ \xNN
     #[arg(long)]
     escaped: bool,
 }
@@ -127,8 +143,25 @@ pub fn put(global: &Global, args: &PutArgs) -> Result<(), Failure> {
 }
 
 pub fn delete(global: &Global, args: &DeleteArgs) -> Result<(), Failure> {
-    let key = argument(&args.key, args.escaped)?;
+    let read = |key: &Option<OsString>| {
+        let read = key.as_ref().map(|key| argument(key, args.escaped));
+        read.transpose()
+    };
+    let (key, prefix) = (read(&args.key)?, read(&args.prefix)?);
+    let (from, to) = (read(&args.from)?, read(&args.to)?);
     let opened = open(global, &args.dir, Access::Write, &EngineArgs::default())?;
-    opened.keyspace.delete_with(&key, WriteOptions::synced())?;
+    let (keyspace, options) = (&opened.keyspace, WriteOptions::synced());
+    match (key, prefix) {
+        (Some(key), _) => keyspace.delete_with(&key, options)?,
+        (None, Some(prefix)) => {
+            let range = IterOptions::prefix(&prefix);
+            keyspace.delete_range_with((range.lower, range.upper), options)?;
+        }
+        (None, None) => {
+            let from = from.map_or(Bound::Unbounded, Bound::Included);
+            let to = to.map_or(Bound::Unbounded, Bound::Excluded);
+            keyspace.delete_range_with((from, to), options)?;
+        }
+    }
     opened.close()
 }

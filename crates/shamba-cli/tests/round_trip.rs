@@ -262,6 +262,35 @@ fn points_bounds_and_keyspaces() {
 }
 
 #[test]
+fn ranges_of_keys_are_deleted() {
+    let work = Work::new();
+    work.file("keys.tsv", "a\t1\nb/1\t1\nb/2\t1\nc\t1\nd\t1\ne\t1\n");
+    work.ok(&["import", "db", "keys.tsv"]);
+    let left = |deleted: &[&str], left: &[u8]| {
+        work.ok(&[&["delete", "db"][..], deleted].concat());
+        assert_eq!(work.ok(&["export", "db"]), left, "{deleted:?}");
+    };
+    left(&["--prefix", "b/"], b"a\t1\nc\t1\nd\t1\ne\t1\n");
+    left(&["--from", "c", "--to", "d"], b"a\t1\nd\t1\ne\t1\n");
+    left(&["--from", "\\x65", "--escaped"], b"a\t1\nd\t1\n");
+    left(&["--to", "b"], b"d\t1\n");
+    left(&["--from", "x", "--to", "x"], b"d\t1\n");
+    let inverted = work.fails(2, &["delete", "db", "--from", "z", "--to", "a"]);
+    assert!(
+        inverted.contains("begins at key z and ends before it"),
+        "{inverted}"
+    );
+    for refused in [
+        &["delete", "db"][..],
+        &["delete", "db", "d", "--prefix", "d"],
+        &["delete", "db", "--prefix", "d", "--to", "e"],
+    ] {
+        work.fails(2, refused);
+    }
+    assert_eq!(work.ok(&["export", "db"]), b"d\t1\n");
+}
+
+#[test]
 fn later_lines_replace_earlier_ones_and_imports_add_up() {
     let work = Work::new();
     work.file("1.tsv", "a\t1\nb\t1\na\t2\n");

@@ -166,6 +166,17 @@ pub enum Error {
         /// The key that was written.
         key: Vec<u8>,
     },
+    /// A range whose keys are to be deleted ends before it begins. Nothing was deleted.
+    #[error(
+        "the range to be deleted begins at key {} and ends before it, at {}; were the two swapped?",
+        start.escape_ascii(), end.escape_ascii()
+    )]
+    InvertedRange {
+        /// Where it begins.
+        start: Vec<u8>,
+        /// Where it ends.
+        end: Vec<u8>,
+    },
     /// A filter of entries ([`CompactionFilter`](crate::CompactionFilter)) panicked. Its compaction
     /// changed nothing, and is tried again later.
     #[error(

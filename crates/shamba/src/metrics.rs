@@ -100,6 +100,8 @@ counters! {
     compactions,
     /// Files moved to another level without rewriting.
     trivial_moves,
+    /// Tables whose entries were all deleted by ranges, removed without being read.
+    tables_dropped,
     /// Bytes read by compactions (sizes of the input files).
     compaction_bytes_read,
     /// Bytes written by compactions.

@@ -36,7 +36,8 @@ pub(crate) enum EntryKind {
     Expiring = 4,
 }
 
-/// Kinds 3 and 5 are reserved: range tombstone, value pointer.
+/// Kind 5 is reserved: value pointer. Kind 3 is no entry's, but that of deletions of ranges in
+/// logs.
 const KIND_BITS: u32 = 3;
 
 /// Sequence number and kind in one integer; larger is newer.

@@ -7,6 +7,7 @@ pub(crate) mod clock;
 pub(crate) mod coding;
 pub(crate) mod digest;
 pub(crate) mod expiring;
+pub(crate) mod fragment;
 pub(crate) mod interner;
 pub(crate) mod iter;
 pub(crate) mod key;

@@ -183,6 +183,16 @@ pub(crate) fn most_of_index(limit: u64) -> u64 {
     limit / 64
 }
 
+/// Bytes of range tombstones at which a table is ended that is known by keys of so many bytes: they
+/// are in memory while it is open. With half of them tables that have nothing else are twice as
+/// many, of which the keys are in memory for good; neither that nor twice of them was measured.
+pub(crate) fn most_of_ranges(limit: u64, keys: u64) -> u64 {
+    most_of_index(limit)
+        .min(16 << 10)
+        .max(8 * keys)
+        .min(limit / 32)
+}
+
 /// The most bytes that a table's properties and top-level index may take as they are read: twice
 /// what they have if written under the same budget. With half of it a budget that is made smaller
 /// refuses them sooner; with twice of it two that are opened at once would have half of the budget.

@@ -41,7 +41,7 @@ use crate::budget::{Budget, Reclaim, Role, loose_slots, room_for_what_is_written
 use crate::fs::BlockKind;
 use crate::value::{FilterGeometry, PartitionStats, PolicyState};
 pub(crate) use entries::{
-    CachedEntry, CachedValue, Candidate, EntrySpace, Epoch, HeldEntry, SpaceId,
+    CachedEntry, CachedValue, Candidate, EntrySpace, Epoch, HeldEntry, IsGone, SpaceId,
 };
 pub(crate) use held::{Held, WarmBlock};
 use shard::{Raced, Shard};

@@ -3,17 +3,21 @@
 //! Runs on one background thread, holds no lock, and touches nothing but new files: until its
 //! caller installs the result, a failure or crash leaves only orphans.
 
+mod ranges;
+
 use std::hash::{BuildHasher, RandomState};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use self::ranges::RangesAhead;
 use super::collapse::{Collapse, Collapsed};
 use super::filtering::{Filtered, Filtering};
-use super::{Forward, Retain, Verdict};
+use super::{Forward, FragmentMerge, Retain, Verdict};
 use crate::base::checksum::checksum;
 use crate::base::expiring;
+use crate::base::fragment::Fragment;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::budget::{
     Budget, LARGE, MANY, Reservation, Role, allocated, long_keys_of_table, new_tables,
@@ -160,10 +164,11 @@ pub(crate) fn table_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(table_name(number))
 }
 
-/// Writes what `retain` keeps of `entries` (from the first) into tables. On error the tables
-/// written so far are removed.
+/// Writes what `retain` keeps of `entries` (from the first), and of range tombstones, into tables. On
+/// error the tables written so far are removed.
 pub(crate) fn write_tables<I: Forward>(
     entries: &mut I,
+    ranges: Option<FragmentMerge>,
     mut retain: Retain,
     output: &MergeOutput<'_>,
 ) -> Result<NewTables> {
@@ -175,7 +180,7 @@ pub(crate) fn write_tables<I: Forward>(
         filtered: Filtered::default(),
         collapsed: 0,
     };
-    let result = run(entries, &mut retain, output, &mut done);
+    let result = run(entries, ranges, &mut retain, output, &mut done);
     if let Err(error) = result {
         for number in done.iter().map(|table| table.info.number) {
             // An orphan left behind here is removed by the next open.
@@ -195,6 +200,7 @@ struct Current {
 
 fn run<I: Forward>(
     entries: &mut I,
+    ranges: Option<FragmentMerge>,
     retain: &mut Retain,
     output: &MergeOutput<'_>,
     done: &mut NewTables,
@@ -203,9 +209,11 @@ fn run<I: Forward>(
         output,
         done,
         current: None,
+        range: None,
         shadowed_before: 0,
     };
-    let result = write_kept(entries, retain, &mut tables);
+    let ranges = ranges.map(RangesAhead::new).transpose()?;
+    let result = write_kept(entries, ranges, retain, &mut tables);
     if result.is_err()
         && let Some(current) = tables.current
     {
@@ -214,9 +222,11 @@ fn run<I: Forward>(
     result
 }
 
-/// Writes what is kept of entries, as far as it is not collapsed or filtered.
+/// Writes what is kept of entries, as far as it is not collapsed or filtered, and of range
+/// tombstones.
 fn write_kept<I: Forward>(
     entries: &mut I,
+    mut ranges: Option<RangesAhead>,
     retain: &mut Retain,
     tables: &mut TablesInTheMaking<'_, '_>,
 ) -> Result<()> {
@@ -233,9 +243,15 @@ fn write_kept<I: Forward>(
             since_check = 0;
             (output.on_the_way)()?;
         }
-        // What no reader can see is left out; what only some snapshot sees counts as shadowed.
         tables.shadowed_before = retain.shadowed;
-        if let Verdict::Keep(tag) = retain.judge(key, present, value) {
+        if let Some(ranges) = ranges.as_mut().filter(|ranges| ranges.is_behind(Some(key))) {
+            // What waits comes before them.
+            collapse.end(|entry| tables.write(entry, held_to))?;
+            ranges.go_to(Some(key), retain, tables)?;
+        }
+        let over = ranges.as_ref().map_or(&[][..], RangesAhead::over);
+        // What no reader can see is left out; what only some snapshot sees counts as shadowed.
+        if let Verdict::Keep(tag) = retain.judge(key, present, value, over) {
             let entry = Collapsed {
                 key,
                 seq: present.seq(),
@@ -250,6 +266,9 @@ fn write_kept<I: Forward>(
     }
     tables.shadowed_before = retain.shadowed;
     collapse.end(|entry| tables.write(entry, held_to))?;
+    if let Some(ranges) = &mut ranges {
+        ranges.go_to(None, retain, tables)?;
+    }
     tables.done.expired = retain.expired;
     tables.done.collapsed = collapse.collapsed;
     finish(tables.current.take(), retain.shadowed, output, tables.done)
@@ -260,6 +279,8 @@ struct TablesInTheMaking<'t, 'o> {
     output: &'t MergeOutput<'o>,
     done: &'t mut NewTables,
     current: Option<Current>,
+    /// The range tombstones over the keys that come, as far as they are in no table yet.
+    range: Option<Fragment>,
     /// How many entries were shadowed before the present one.
     shadowed_before: u64,
 }
@@ -288,20 +309,9 @@ impl TablesInTheMaking<'_, '_> {
     }
 
     fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
-        let (output, shadowed_before) = (self.output, self.shadowed_before);
-        let target = self.done.target_file(output.target_file);
         // All versions of a key are in one table, or two tables of a run would meet.
-        let full = self.current.as_ref().is_some_and(|c| {
-            is_full(&c.builder, key, target, output) && c.builder.last_key() != key
-        });
-        if full {
-            finish(self.current.take(), shadowed_before, output, self.done)?;
-        }
-        // A table is begun with its first entry: none is ever empty.
-        let current = match &mut self.current {
-            Some(current) => current,
-            none => none.insert(begin(output, shadowed_before)?),
-        };
+        self.end_full_table(key, false)?;
+        let current = self.current()?;
         if tag.kind() == Some(EntryKind::Expiring)
             && let Some((moment, _)) = expiring::split(value)
         {
@@ -379,7 +389,7 @@ fn finish(
     let Some(current) = current else {
         return Ok(());
     };
-    let number = current.number;
+    let (number, ranges) = (current.number, current.builder.range_tombstones());
     match current.builder.finish(output.sync) {
         Ok(summary) => {
             // What the tree will know of the table, without opening it.
@@ -400,6 +410,7 @@ fn finish(
                 index_bytes: properties.index_bytes,
                 salt: summary.salt,
                 expiry: current.expiry,
+                ranges,
             };
             let pushed = done.push(NewTable {
                 info,

@@ -162,6 +162,7 @@ fn rewrite(
             let asks = file.number() < range.rewrite_before;
             let dead = file.tombstones() > 0
                 || file.garbage() > 0
+                || file.ranges() > 0
                 || reclaim::has_expired(file.expiry().first, options);
             if wanted(file, range) && (asks || dead && file.max_seq() <= options.oldest_snapshot) {
                 match reclaim::rewrite(version, level, run, file, REASON) {

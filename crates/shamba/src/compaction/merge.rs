@@ -11,8 +11,9 @@
 
 use std::cmp::Ordering;
 
+use crate::base::fragment::{Cover, is_before};
 use crate::base::iter::{Direction, InternalIterator};
-use crate::base::key::{self, Tag};
+use crate::base::key::{self, MAX_KEY_LEN, Tag};
 use crate::error::Result;
 
 /// Where a valid child stands.
@@ -160,6 +161,35 @@ impl<I: InternalIterator> MergeIter<I> {
             None => drop(self.heap.swap_remove(0)),
         }
         self.sift_down(0);
+        Ok(())
+    }
+
+    /// Moves the children after one, which are older, past what a range tombstone covers.
+    pub(crate) fn skip_older(
+        &mut self,
+        than: usize,
+        direction: Direction,
+        cover: &Cover,
+    ) -> Result<()> {
+        let is_inside = |child: &I| match direction {
+            Direction::Forward => is_before(child.key(), &cover.end),
+            Direction::Backward => child.key() >= cover.start.as_slice(),
+        };
+        let older = self.children.iter_mut().skip(than + 1);
+        for child in older.filter(|child| child.valid() && is_inside(child)) {
+            match direction {
+                Direction::Forward if cover.end.is_empty() => {
+                    child.seek(&[u8::MAX; MAX_KEY_LEN], Tag::OLDEST)?;
+                }
+                Direction::Forward => child.seek(&cover.end, Tag::NEWEST)?,
+                Direction::Backward => child.seek_for_prev(&cover.start, Tag::NEWEST)?,
+            }
+            // What bounds a block may lie inside though its entries do not.
+            while child.is_deferred() && is_inside(child) {
+                child.materialize()?;
+            }
+        }
+        self.rebuild();
         Ok(())
     }
 

@@ -46,6 +46,7 @@ pub(super) fn in_place(version: &Version, options: &PickerOptions) -> Option<Tas
     for (level, run) in version.runs().filter(|(level, _)| *level > 0) {
         for file in run.files() {
             if (file.tombstones() > 0
+                || file.ranges() > 0
                 || file.garbage().saturating_mul(2) > file.entries()
                 || has_expired(file.expiry().last, options))
                 && file.max_seq() <= options.oldest_snapshot

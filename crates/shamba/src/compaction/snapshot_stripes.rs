@@ -37,6 +37,12 @@ pub(crate) struct Boundaries {
 }
 
 impl Boundaries {
+    /// Whether who sees one number sees the other, for every reader.
+    pub(crate) fn see_alike(&self, older: SeqNo, newer: SeqNo) -> bool {
+        let between = |boundary: &SeqNo| (older..newer).contains(boundary);
+        self.dense_from.is_none_or(|from| newer <= from) && !self.each.iter().any(between)
+    }
+
     /// These alone.
     #[cfg(test)]
     pub(crate) fn of(each: &[SeqNo]) -> Self {
@@ -101,12 +107,14 @@ impl Retain {
         }
     }
 
-    /// The verdict on the next entry.
-    pub(crate) fn judge(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Verdict {
+    /// The verdict on the next entry, over which there are these range tombstones, newest first.
+    pub(crate) fn judge(&mut self, key: &[u8], tag: Tag, value: &[u8], over: &[SeqNo]) -> Verdict {
+        let stripe = self.stripe_of(tag.seq());
+        if self.is_hidden(tag.seq(), stripe, over) {
+            self.chained = false;
+            return Verdict::Drop;
+        }
         let tag = self.tag_now(tag, value);
-        let stripe = self
-            .boundaries
-            .partition_point(|&boundary| boundary < tag.seq());
         let same_key = self.started && self.key == key;
         self.chained = same_key && stripe == self.stripe && self.open;
         // Of a newer one above where readers are everywhere, some reader sees this one instead.
@@ -140,6 +148,35 @@ impl Retain {
         }
         self.shadowed += u64::from(is_shadowed);
         Verdict::Keep(tag)
+    }
+
+    fn stripe_of(&self, seq: SeqNo) -> usize {
+        let boundaries = &self.boundaries;
+        boundaries.partition_point(|&boundary| boundary < seq)
+    }
+
+    /// Whether a range tombstone is over an entry that every reader sees who sees the entry.
+    #[inline]
+    fn is_hidden(&self, seq: SeqNo, stripe: usize, over: &[SeqNo]) -> bool {
+        // The last that is newer than the entry is seen by most.
+        let newer = over.partition_point(|&tombstone| tombstone > seq);
+        let last = newer.checked_sub(1).and_then(|last| over.get(last));
+        last.is_some_and(|&last| last <= self.dense_from && self.stripe_of(last) == stripe)
+    }
+
+    /// The range tombstones of a fragment (newest first) that are to be written: of those that the
+    /// same readers see the newest, and at the bottom none that all do.
+    pub(crate) fn range_tombstones(&self, seqs: &[SeqNo]) -> Vec<SeqNo> {
+        let mut kept: Vec<SeqNo> = Vec::new();
+        for &seq in seqs {
+            let stripe = self.stripe_of(seq);
+            let covered = |&last: &SeqNo| last <= self.dense_from && self.stripe_of(last) == stripe;
+            let is_over = self.bottom && stripe == 0;
+            if !is_over && !kept.last().is_some_and(covered) {
+                kept.push(seq);
+            }
+        }
+        kept
     }
 
     /// Whether every reader sees the present entry, and nothing older of its key lies below.
@@ -217,7 +254,7 @@ mod tests {
             let kept: Vec<_> = history
                 .iter()
                 .filter_map(|&(tag, expiry, number)| {
-                    match retain.judge(b"key", tag, &expiry.to_le_bytes()) {
+                    match retain.judge(b"key", tag, &expiry.to_le_bytes(), &[]) {
                         Verdict::Keep(as_tag) => Some((as_tag, expiry, number)),
                         Verdict::Drop => None,
                     }
@@ -241,15 +278,15 @@ mod tests {
     fn tombstones_go_at_the_bottom_only() {
         let delete = Tag::new(5, EntryKind::Delete);
         assert_eq!(
-            Retain::new(Boundaries::of(&[9]), true).judge(b"k", delete, b""),
+            Retain::new(Boundaries::of(&[9]), true).judge(b"k", delete, b"", &[]),
             Verdict::Drop
         );
         assert_eq!(
-            Retain::new(Boundaries::of(&[9]), false).judge(b"k", delete, b""),
+            Retain::new(Boundaries::of(&[9]), false).judge(b"k", delete, b"", &[]),
             Verdict::Keep(delete)
         );
         assert_eq!(
-            Retain::new(Boundaries::of(&[4, 9]), true).judge(b"k", delete, b""),
+            Retain::new(Boundaries::of(&[4, 9]), true).judge(b"k", delete, b"", &[]),
             Verdict::Keep(delete)
         );
     }

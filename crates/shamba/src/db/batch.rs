@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use crate::base::clock::{Moment, moment_of};
 use crate::base::coding;
 use crate::base::expiring::{self, EXPIRY_BYTES};
+use crate::base::fragment::{is_before, last_before};
 use crate::base::key::{EntryKind, MAX_KEY_LEN, MAX_VALUE_LEN, Tag};
 use crate::error::Result;
 use crate::memtable::Memtable;
@@ -50,6 +51,8 @@ pub struct WriteBatch {
     max_value: usize,
     /// Whether an operation has a time to live.
     expires: bool,
+    /// How many operations delete a range.
+    ranges: usize,
 }
 
 impl WriteBatch {
@@ -110,7 +113,17 @@ impl WriteBatch {
     /// what [`Error::BatchTooLarge`](crate::Error::BatchTooLarge) compares.
     #[must_use]
     pub fn memory(&self) -> usize {
-        Memtable::room_for(self.len(), self.size())
+        Memtable::room_for(self.len(), self.size()) + self.room_for_ranges()
+    }
+
+    /// What deletions of ranges take beside their keys.
+    fn room_for_ranges(&self) -> usize {
+        match self.ranges {
+            0 => 0,
+            ranges => ranges
+                .saturating_mul(Memtable::room_for_range(0, 0))
+                .saturating_add(Memtable::RANGES_BYTES),
+        }
     }
 
     /// Removes all operations, keeping the memory.
@@ -125,12 +138,14 @@ impl WriteBatch {
         self.max_key = 0;
         self.max_value = 0;
         self.expires = false;
+        self.ranges = 0;
     }
 
     /// [`WriteBatch::memory`] once there is an operation more, with a key and a value of so many
     /// bytes together.
     pub(super) fn memory_with(&self, bytes: usize) -> usize {
-        Memtable::room_for(self.len() + 1, self.size() + bytes + MOST_BESIDE)
+        let room = Memtable::room_for(self.len() + 1, self.size() + bytes + MOST_BESIDE);
+        room + self.room_for_ranges()
     }
 
     /// The bytes of memory that its operations take once there is one more, with a key and a value
@@ -167,6 +182,7 @@ impl WriteBatch {
             max_key: self.max_key,
             max_value: self.max_value,
             expires: self.expires,
+            ranges: self.ranges,
         }
     }
 
@@ -180,6 +196,7 @@ impl WriteBatch {
         self.max_key = end.max_key;
         self.max_value = end.max_value;
         self.expires = end.expires;
+        self.ranges = end.ranges;
     }
 
     /// The next operation is of this keyspace of a database.
@@ -222,24 +239,43 @@ impl WriteBatch {
             keyspaces: self.keyspaces.clone(),
             max_key: 0,
             max_value: 0,
+            ranges: 0,
             ..*self
         };
         for op in BatchOps(&self.rep).flatten() {
-            match (op.kind, until(op.keyspace)) {
-                (EntryKind::Put, Some(until)) => {
+            match until(op.keyspace) {
+                Some(until) if op.kind == OpKind::Entry(EntryKind::Put) => {
                     batch.push_until(op.keyspace, op.key, op.value, until);
                 }
-                (EntryKind::Put, None) => batch.push(op.keyspace, op.key, Some(op.value)),
-                (EntryKind::Delete, _) => batch.push(op.keyspace, op.key, None),
-                (EntryKind::Operand, _) => batch.push_operand(op.keyspace, op.key, op.value),
-                (EntryKind::Expiring, _) => {
-                    if let Some((until, value)) = expiring::split(op.value) {
-                        batch.push_until(op.keyspace, op.key, value, until);
-                    }
-                }
+                _ => batch.push_op(&op),
             }
         }
         batch
+    }
+
+    /// Adds an operation of another batch.
+    pub(super) fn push_op(&mut self, op: &BatchOp<'_>) {
+        match op.kind {
+            OpKind::Entry(EntryKind::Put) => self.push(op.keyspace, op.key, Some(op.value)),
+            OpKind::Entry(EntryKind::Delete) => self.push(op.keyspace, op.key, None),
+            OpKind::Entry(EntryKind::Operand) => {
+                self.push_operand(op.keyspace, op.key, op.value);
+            }
+            OpKind::Entry(EntryKind::Expiring) => {
+                if let Some((until, value)) = expiring::split(op.value) {
+                    self.push_until(op.keyspace, op.key, value, until);
+                }
+            }
+            OpKind::DeleteRange => self.push_range(op.keyspace, op.key, op.value),
+        }
+    }
+
+    /// Deletes every key from one to another, which is not deleted; an empty one is no end.
+    pub(crate) fn push_range(&mut self, keyspace: u32, start: &[u8], end: &[u8]) {
+        // An end may lie right behind the longest key.
+        self.max_key = self.max_key.max(last_before(end).len());
+        self.ranges += 1;
+        self.push_parts(keyspace, start, OpKind::DeleteRange, &[], end);
     }
 
     /// An operation with a value in two parts.
@@ -251,15 +287,19 @@ impl WriteBatch {
         before: &[u8],
         value: &[u8],
     ) {
-        self.max_key = self.max_key.max(key.len());
         self.max_value = self.max_value.max(value.len());
         self.expires |= kind == EntryKind::Expiring;
+        self.push_parts(keyspace, key, OpKind::Entry(kind), before, value);
+    }
+
+    fn push_parts(&mut self, keyspace: u32, key: &[u8], kind: OpKind, before: &[u8], value: &[u8]) {
+        self.max_key = self.max_key.max(key.len());
         let bytes = key.len() + before.len() + value.len();
         self.rep.reserve(bytes + MOST_BESIDE);
-        self.rep.push(kind as u8);
+        self.rep.push(kind.to_byte());
         coding::put_varint(&mut self.rep, u64::from(keyspace));
         coding::put_bytes(&mut self.rep, key);
-        if kind != EntryKind::Delete {
+        if kind != OpKind::Entry(EntryKind::Delete) {
             coding::put_varint(&mut self.rep, (before.len() + value.len()) as u64);
             self.rep.extend_from_slice(before);
             self.rep.extend_from_slice(value);
@@ -294,7 +334,7 @@ impl WriteBatch {
             return Ok(());
         }
         let merged = BatchOps(&self.rep).flatten();
-        for op in merged.filter(|op| op.kind == EntryKind::Operand) {
+        for op in merged.filter(|op| op.kind == OpKind::Entry(EntryKind::Operand)) {
             let mut keyspaces = self.keyspaces.iter().chain([default]);
             let keyspace = keyspaces.find(|keyspace| keyspace.id() == op.keyspace);
             keyspace.map_or(Ok(()), |keyspace| keyspace.operator().map(drop))?;
@@ -325,6 +365,11 @@ impl WriteBatch {
         self.max_value
     }
 
+    /// Whether an operation deletes a range.
+    pub(super) fn has_ranges(&self) -> bool {
+        self.ranges > 0
+    }
+
     /// Whether an operation has a time to live.
     pub(super) fn expires(&self) -> bool {
         self.expires
@@ -342,13 +387,36 @@ pub(super) struct BatchEnd {
     max_key: usize,
     max_value: usize,
     expires: bool,
+    ranges: usize,
+}
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpKind {
+    /// It writes an entry.
+    Entry(EntryKind),
+    /// It deletes all keys from the key on to the value, which is not one of them; an empty one is
+    /// no end.
+    DeleteRange,
+}
+
+/// The number of [`OpKind::DeleteRange`], which no kind of entry has.
+const DELETE_RANGE: u8 = 3;
+
+impl OpKind {
+    const fn to_byte(self) -> u8 {
+        match self {
+            OpKind::Entry(kind) => kind as u8,
+            OpKind::DeleteRange => DELETE_RANGE,
+        }
+    }
 }
 
 /// One operation of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BatchOp<'a> {
     pub(crate) keyspace: u32,
-    pub(crate) kind: EntryKind,
+    pub(crate) kind: OpKind,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
 }
@@ -379,9 +447,18 @@ fn decode<'a>(input: &mut &'a [u8]) -> Option<BatchOp<'a>> {
     if kind == EntryKind::Delete as u8 {
         return Some(BatchOp {
             keyspace,
-            kind: EntryKind::Delete,
+            kind: OpKind::Entry(EntryKind::Delete),
             key,
             value: &[],
+        });
+    }
+    if kind == DELETE_RANGE {
+        let end = coding::take_bytes(input).filter(|end| end.len() <= MAX_KEY_LEN)?;
+        return is_before(key, end).then_some(BatchOp {
+            keyspace,
+            kind: OpKind::DeleteRange,
+            key,
+            value: end,
         });
     }
     let (kind, most) = if kind == EntryKind::Put as u8 {
@@ -397,7 +474,7 @@ fn decode<'a>(input: &mut &'a [u8]) -> Option<BatchOp<'a>> {
     let is_whole = Tag::new(0, kind).allows(value.len());
     is_whole.then_some(BatchOp {
         keyspace,
-        kind,
+        kind: OpKind::Entry(kind),
         key,
         value,
     })
@@ -519,10 +596,11 @@ mod tests {
                 .map(|op| {
                     let op = op?;
                     let value = match op.kind {
-                        EntryKind::Put => Some((op.value.to_vec(), None)),
-                        EntryKind::Delete | EntryKind::Operand => None,
-                        EntryKind::Expiring => expiring::split(op.value)
+                        OpKind::Entry(EntryKind::Put) => Some((op.value.to_vec(), None)),
+                        OpKind::Entry(EntryKind::Expiring) => expiring::split(op.value)
                             .map(|(until, value)| (value.to_vec(), Some(until))),
+                        OpKind::Entry(EntryKind::Delete | EntryKind::Operand)
+                        | OpKind::DeleteRange => None,
                     };
                     Some((op.keyspace, op.key.to_vec(), value))
                 })

@@ -6,7 +6,6 @@ use super::batch::{BatchOps, WriteBatch};
 use super::files::filenames::{FileKind, classify};
 use super::files::{hints, warm};
 use crate::base::checksum::checksum;
-use crate::base::key::EntryKind;
 use crate::budget::container_memory;
 use crate::fs::BlockKind;
 use crate::table::table_name;
@@ -20,9 +19,7 @@ pub(crate) fn batch(data: &[u8]) {
             sound = false;
             break;
         };
-        let value = (op.kind == EntryKind::Put).then_some(op.value);
-        assert!(value.is_some() || op.value.is_empty());
-        batch.push(op.keyspace, op.key, value);
+        batch.push_op(&op);
     }
     let again: Vec<_> = BatchOps(batch.rep()).collect();
     assert_eq!(again.len() as u64, batch.count());

@@ -34,6 +34,10 @@ impl Keyspace {
         Keyspace { db, inner }
     }
 
+    pub(super) fn db(&self) -> &DbInner {
+        self.db.inner()
+    }
+
     pub(crate) fn inner(&self) -> &Arc<KeyspaceInner> {
         &self.inner
     }

@@ -46,6 +46,7 @@ mod keyspace;
 mod keyspaces;
 mod open;
 mod operands;
+mod ranges;
 mod read;
 mod snapshot;
 mod stats;

@@ -192,6 +192,15 @@ impl OperationsRun<'_> {
                 self.now.insert(key, value);
                 self.written(synced);
             }
+            6 | 7 if byte & 0x40 != 0 => {
+                let (one, other) = (self.key(), self.key());
+                let (from, to) = (one.clone().min(other.clone()), one.max(other));
+                let keyspace = self.db().default_keyspace();
+                let deleted = keyspace.delete_range_with(&from..&to, options);
+                deleted.expect("a write");
+                self.now.retain(|key, _| *key < from || *key >= to);
+                self.written(synced);
+            }
             6 | 7 => {
                 let key = self.key();
                 self.db().delete_with(&key, options).expect("a write");

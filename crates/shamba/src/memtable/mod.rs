@@ -13,6 +13,7 @@
 
 mod arena;
 mod iter;
+mod ranges;
 mod skiplist;
 mod view;
 
@@ -21,13 +22,16 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::base::key::{SeqNo, Tag};
+use crate::base::fragment::Cover;
+use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::pages::PAGE;
 use crate::budget::{Budget, Reservation, Role};
 use arena::{HEAD_BYTES, MAX_NODE_OVERHEAD, Words};
+use ranges::RangeList;
 use skiplist::{Inserted, SkipList, Splice};
 
 pub(crate) use iter::MemtableIter;
+pub(crate) use ranges::MemtableFragments;
 pub(crate) use view::MemtableView;
 
 /// The most that is charged ahead of what is filled, in bytes: less often than for each page, since
@@ -42,6 +46,8 @@ const STEP_SHARE: usize = 8;
 pub(crate) struct Memtable {
     /// Made for the first entry.
     list: OnceLock<SkipList<Words>>,
+    /// Made for the first range tombstone.
+    ranges: OnceLock<Box<RangeList>>,
     capacity: usize,
     writer: Mutex<Splice>,
     memory: Mutex<Reservation>,
@@ -58,6 +64,7 @@ impl Memtable {
     pub(crate) fn new(budget: &Arc<Budget>, capacity: usize) -> Self {
         Memtable {
             list: OnceLock::new(),
+            ranges: OnceLock::new(),
             capacity,
             writer: Mutex::new(Splice::new(0x853c_49e6_748f_ea9b)),
             memory: Mutex::new(budget.reserve(Role::Memtable, 0)),
@@ -76,6 +83,22 @@ impl Memtable {
             .saturating_add(bytes)
     }
 
+    /// The bytes that range tombstones take beside their own, once there is one.
+    pub(crate) const RANGES_BYTES: usize = HEAD_BYTES + PAGE;
+
+    /// The bytes that a range tombstone with ends of such lengths takes at most, as the key and
+    /// value of one entry, beside [`Self::boundary_bytes`].
+    pub(crate) const fn room_for_range(start: usize, end: usize) -> usize {
+        RangeList::room_for(start, end)
+    }
+
+    /// The bytes that a range tombstone takes at most for those that are there.
+    pub(crate) fn boundary_bytes(&self) -> usize {
+        self.ranges
+            .get()
+            .map_or(0, |ranges| ranges.boundary_bytes())
+    }
+
     /// The most that is charged for so many entries where they are alone.
     pub(crate) fn most_charged(entries: usize, bytes: usize) -> usize {
         let filled = HEAD_BYTES.saturating_add(Self::room_for(entries, bytes));
@@ -84,6 +107,9 @@ impl Memtable {
 
     /// Whether so many more entries with so many bytes of keys and values certainly fit.
     pub(crate) fn fits(&self, extra_entries: usize, extra_key_value_bytes: usize) -> bool {
+        if self.ranges.get().is_some_and(|ranges| ranges.is_crowded()) {
+            return false;
+        }
         let free = self.capacity.saturating_sub(self.bytes_used());
         Self::room_for(extra_entries, extra_key_value_bytes) <= free
     }
@@ -139,13 +165,26 @@ impl Memtable {
         let more = Self::room_for(entries, bytes);
         match self.bytes_used() {
             0 if more == 0 => 0,
-            used => (HEAD_BYTES + used).saturating_add(more).min(self.region()),
+            used => (HEAD_BYTES + used)
+                .saturating_add(more)
+                .saturating_add(self.second_region())
+                .min(self.region()),
         }
     }
 
-    /// The bytes of the region: its head and its capacity.
+    /// What a region of range tombstones takes of its own, and pages that are not full.
+    fn second_region(&self) -> usize {
+        if self.ranges.get().is_some() {
+            Self::RANGES_BYTES
+        } else {
+            0
+        }
+    }
+
+    /// The bytes of the regions: their heads and the capacity.
     fn region(&self) -> usize {
-        self.capacity.saturating_add(HEAD_BYTES)
+        let region = self.capacity.saturating_add(HEAD_BYTES);
+        region.saturating_add(self.second_region())
     }
 
     /// The right to insert, held by one at a time; waits for the present holder.
@@ -161,13 +200,72 @@ impl Memtable {
         self.writer().insert(key, tag, value)
     }
 
-    /// The newest entry of a key whose sequence number is at most `snapshot`.
+    /// The newest entry of a key whose sequence number is at most `snapshot`: a tombstone where a
+    /// range tombstone over it is newer.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], snapshot: SeqNo) -> Option<(Tag, &[u8])> {
+        let found = self.newest_entry(key, snapshot);
+        match self.ranges.get() {
+            None => found,
+            Some(ranges) => or_tombstone(found, ranges.newest_over(key, snapshot)),
+        }
+    }
+
+    #[inline]
+    fn newest_entry(&self, key: &[u8], snapshot: SeqNo) -> Option<(Tag, &[u8])> {
         let list = self.list.get()?;
         let node = list.at_or_after(key, Tag::seek(snapshot))?;
         let arena = list.arena();
         (arena.key(node) == key).then(|| (arena.tag(node), arena.value(node)))
+    }
+
+    /// The entries of a key whose sequence number is at most `snapshot`, newest first, to the first
+    /// that a range tombstone hides: a tombstone in its place.
+    pub(crate) fn entries_of<'a>(
+        &'a self,
+        key: &'a [u8],
+        snapshot: SeqNo,
+    ) -> impl Iterator<Item = (Tag, &'a [u8])> {
+        let list = self.list.get();
+        let mut next = list.and_then(|list| list.at_or_after(key, Tag::seek(snapshot)));
+        let ranges = self.ranges.get();
+        let mut over = ranges.map_or(0, |ranges| ranges.newest_over(key, snapshot));
+        std::iter::from_fn(move || {
+            let entry = list.zip(next).and_then(|(list, node)| {
+                let arena = list.arena();
+                let is_next = arena.key(node) == key && arena.tag(node).seq() > over;
+                next = list.next(node).filter(|_| is_next);
+                is_next.then(|| (arena.tag(node), arena.value(node)))
+            });
+            let hidden = || (over > 0).then(|| (Tag::new(over, EntryKind::Delete), &[][..]));
+            let entry = entry.or_else(hidden);
+            if entry.is_none_or(|(tag, _)| tag.seq() == over) {
+                (next, over) = (None, 0);
+            }
+            entry
+        })
+    }
+
+    /// Whether there are range tombstones.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.ranges.get().is_some()
+    }
+
+    /// What covers a key, for readers of a number.
+    pub(crate) fn cover_of(&self, key: &[u8], snapshot: SeqNo) -> Cover {
+        let ranges = self.ranges.get();
+        ranges.map_or_else(Cover::default, |ranges| ranges.cover_of(key, snapshot))
+    }
+
+    /// The most bytes that [`Self::fragments`] take on the way, beside keys.
+    pub(crate) fn fragment_bytes(&self) -> usize {
+        let ranges = self.ranges.get();
+        ranges.map_or(0, |ranges| ranges.fragment_bytes())
+    }
+
+    /// The range tombstones, once nothing is inserted any more.
+    pub(crate) fn fragments(self: &Arc<Self>) -> MemtableFragments {
+        MemtableFragments::new(Arc::clone(self))
     }
 
     /// A cursor over all entries; it also sees those inserted while it is in use.
@@ -189,7 +287,7 @@ impl Memtable {
         sees.then(|| MemtableView::new(self, seq, budget, sources, lost.get_or_insert_default()))
     }
 
-    /// How many entries it holds.
+    /// How many entries it holds, range tombstones included.
     pub(crate) fn len(&self) -> usize {
         self.entries.load(Ordering::Acquire)
     }
@@ -202,7 +300,8 @@ impl Memtable {
     /// The bytes taken by entries and their bookkeeping, exactly.
     pub(crate) fn bytes_used(&self) -> usize {
         let used = |list: &SkipList<Words>| list.arena().used() - HEAD_BYTES;
-        self.list.get().map_or(0, used)
+        let ranges = self.ranges.get().map_or(0, |ranges| ranges.used());
+        self.list.get().map_or(0, used) + ranges
     }
 
     /// The bytes charged for it.
@@ -268,14 +367,44 @@ impl MemtableWriter<'_> {
         );
         match inserted {
             Inserted::Yes => {
-                memtable.first_seq.fetch_min(tag.seq(), Ordering::Relaxed);
-                memtable.last_seq.fetch_max(tag.seq(), Ordering::Relaxed);
-                memtable.entries.fetch_add(1, Ordering::Release);
+                self.count(tag.seq());
                 true
             }
             Inserted::Duplicate => true,
             Inserted::Full => false,
         }
+    }
+
+    /// Inserts a range tombstone that was charged, from `start` to `end` (empty for no end), newer
+    /// than all before; false when there is no room.
+    #[must_use]
+    pub(crate) fn insert_range(&mut self, start: &[u8], end: &[u8], seq: SeqNo) -> bool {
+        let memtable = self.memtable;
+        let new = || Box::new(RangeList::new(memtable.capacity));
+        let inserted = memtable.ranges.get_or_init(new).insert(start, end, seq);
+        if inserted {
+            self.count(seq);
+        }
+        inserted
+    }
+
+    fn count(&self, seq: SeqNo) {
+        let memtable = self.memtable;
+        memtable.first_seq.fetch_min(seq, Ordering::Relaxed);
+        memtable.last_seq.fetch_max(seq, Ordering::Relaxed);
+        memtable.entries.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// An entry of a key, or the tombstone that a range tombstone of this number (0 for none) is for
+/// the key, whichever is newer.
+#[cold]
+fn or_tombstone(found: Option<(Tag, &[u8])>, over: SeqNo) -> Option<(Tag, &[u8])> {
+    let is_newer = found.is_some_and(|(tag, _)| tag.seq() > over);
+    if over == 0 || is_newer {
+        found
+    } else {
+        Some((Tag::new(over, EntryKind::Delete), &[]))
     }
 }
 

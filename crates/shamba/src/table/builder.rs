@@ -4,6 +4,8 @@
 //! Memory is one write buffer, one data block and one partition (a digest for each of its keys and
 //! its index), all held by the reservation the caller gives. Nothing is read back.
 
+mod ranges;
+
 use std::cmp::Ordering;
 use std::path::PathBuf;
 
@@ -14,6 +16,7 @@ use super::format::{self, Codec, Compression, Footer, PAGE_PAYLOAD};
 use super::open_partition::OpenPartition;
 use super::prepopulate::{Prepared, Prepopulator};
 use super::properties::Properties;
+use super::range_tombstones::RangeTombstonesBuilder;
 use super::top_index::TopIndexBuilder;
 use super::writer::PageWriter;
 use crate::base::digest::KeyDigest;
@@ -61,6 +64,7 @@ pub(crate) struct TableBuilder {
     partition_target: usize,
     top: TopIndexBuilder,
     properties: Properties,
+    ranges: RangeTombstonesBuilder,
     /// Payload bytes of each filter module so far.
     module_bytes: Vec<u64>,
     keeper: Option<Prepopulator>,
@@ -96,6 +100,7 @@ impl TableBuilder {
             partition_target: options.partition_target(),
             top: TopIndexBuilder::default(),
             properties,
+            ranges: RangeTombstonesBuilder::default(),
             module_bytes: vec![0; options.filter.modules.len()],
             keeper: options.keep.clone().map(Prepopulator::new),
             options,
@@ -108,17 +113,7 @@ impl TableBuilder {
         let filter_bits =
             self.partition.digests.len() as u64 * u64::from(self.options.filter.millibits()) / 1000;
         let pending = self.block.len() as u64 + filter_bits / 8;
-        u64::from(self.writer.pages()) * PAGE as u64 + pending
-    }
-
-    /// The last key.
-    pub(crate) fn last_key(&self) -> &[u8] {
-        &self.last_key
-    }
-
-    /// Bytes of the keys that the tree will know of the table.
-    pub(crate) fn known_key_bytes(&self) -> u64 {
-        (self.properties.smallest.len() + self.last_key.len()) as u64
+        u64::from(self.writer.pages()) * PAGE as u64 + pending + self.ranges.len() as u64
     }
 
     /// Whether what the table would hold in memory when it is open, or the index of the partition,
@@ -127,7 +122,9 @@ impl TableBuilder {
         let most = usize::try_from(most_of_index(self.reservation.limit())).unwrap_or(usize::MAX);
         let index = &self.partition.index;
         let whole = self.options.filter.layout == Layout::Whole;
-        self.top.len() > most || whole && index.would_pass(most, key)
+        self.top.len() > most
+            || self.ranges.len() as u64 > self.most_of_ranges()
+            || whole && index.would_pass(most, key)
     }
 
     /// The keys so far.
@@ -414,6 +411,7 @@ impl TableBuilder {
             + self.partition.digests.capacity() * size_of::<KeyDigest>()
             + self.partition.index.memory()
             + self.top.memory()
+            + self.ranges.memory()
             + self.keys_memory()
             + size_of::<Self>();
         self.reservation.resize(bytes as u64);
@@ -422,11 +420,13 @@ impl TableBuilder {
     /// Completes the table and makes it durable; the latter, without `sync`, is left to the caller
     /// ([`Fs::sync_files`](crate::fs::Fs::sync_files)).
     pub(crate) fn finish(mut self, sync: bool) -> Result<TableSummary> {
+        self.fill_if_empty()?;
+        let first_entry = self.properties.smallest.clone();
         if self.properties.entries == 0 {
             self.properties.min_seq = 0;
         } else {
             self.close_partition(None)?;
-            self.properties.largest = std::mem::take(&mut self.last_key);
+            self.bound_by_ranges();
         }
         // Ribbon filters come to other bits than were asked for: what was written counts.
         let keys = self.properties.keys;
@@ -447,6 +447,7 @@ impl TableBuilder {
         self.account();
         // As it is encoded, and among the pages that are written.
         let keys = self.properties.smallest.len() + self.properties.largest.len();
+        let keys = keys + self.properties.ranges.len();
         let bytes = 2 * (keys + self.top.memory() + SMALL_PROPERTIES);
         self.reservation.grow(bytes as u64);
         let mut meta = Vec::with_capacity(bytes / 2);
@@ -454,7 +455,7 @@ impl TableBuilder {
         let top = meta.len();
         self.top.encode(&mut meta);
         let prepared = self.keeper.take().and_then(|keeper| {
-            let (plan, smallest) = (&self.properties.filter, &self.properties.smallest);
+            let (plan, smallest) = (&self.properties.filter, &first_entry);
             let top = meta.get(top..).unwrap_or_default();
             keeper.finish(top, plan, self.writer.pages(), smallest)
         });

@@ -34,6 +34,8 @@ pub(crate) struct Properties {
     pub(crate) smallest: Vec<u8>,
     /// The largest user key; empty in an empty table.
     pub(crate) largest: Vec<u8>,
+    /// The range tombstones, encoded; empty where there are none.
+    pub(crate) ranges: Vec<u8>,
     /// The smallest sequence number; 0 in an empty table.
     pub(crate) min_seq: SeqNo,
     /// The largest sequence number; 0 in an empty table.
@@ -65,6 +67,7 @@ impl Default for Properties {
             filter_bytes: 0,
             smallest: Vec::new(),
             largest: Vec::new(),
+            ranges: Vec::new(),
             min_seq: 0,
             max_seq: 0,
             filter: FilterPlan::none(Layout::Partitioned),
@@ -86,6 +89,7 @@ const LARGEST: u64 = 33;
 const FILTER: u64 = 34;
 const COMPRESSION: u64 = 35;
 const CREATED_BY: u64 = 36;
+const RANGE_TOMBSTONES: u64 = 37;
 
 impl Properties {
     const fn numbers(&self) -> [u64; 11] {
@@ -123,27 +127,30 @@ impl Properties {
     /// Appends the properties as fields of id, length, bytes.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.fields_beside_keys());
-        for (id, key) in self.keys() {
+        for (id, bytes) in self.long_fields() {
             put_varint(out, id);
-            put_bytes(out, key);
+            put_bytes(out, bytes);
         }
     }
 
-    /// Appends the length of the properties and the properties. The keys, which may be long, are
-    /// not copied on the way.
+    /// Appends the length of the properties and the properties. What may be long is not copied on
+    /// the way.
     pub(super) fn encode_with_len(&self, out: &mut Vec<u8>) {
-        let keys = self.keys().map(|(id, key)| {
-            let len = key.len();
+        let long = self.long_fields().map(|(id, bytes)| {
+            let len = bytes.len();
             varint_len(id) + varint_len(len as u64) + len
         });
-        let len = self.fields_beside_keys().len() + keys.iter().sum::<usize>();
+        let len = self.fields_beside_keys().len() + long.sum::<usize>();
         out.reserve_exact(varint_len(len as u64) + len);
         put_varint(out, len as u64);
         self.encode(out);
     }
 
-    fn keys(&self) -> [(u64, &[u8]); 2] {
-        [(SMALLEST, &self.smallest), (LARGEST, &self.largest)]
+    /// The keys, and range tombstones if there are any.
+    fn long_fields(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let keys = [(SMALLEST, &*self.smallest), (LARGEST, &self.largest)];
+        let ranges = (!self.ranges.is_empty()).then_some((RANGE_TOMBSTONES, &*self.ranges));
+        keys.into_iter().chain(ranges)
     }
 
     fn fields_beside_keys(&self) -> Vec<u8> {
@@ -179,29 +186,30 @@ impl Properties {
     /// Reads properties; fields of unknown ids are skipped, missing ones have their defaults,
     /// except that there must be a filter plan.
     pub(super) fn decode(input: &[u8]) -> Result<Self, Damage> {
-        let (mut properties, [smallest, largest]) = Self::decode_beside_keys(input)?;
+        let (mut properties, [smallest, largest, ranges]) = Self::decode_beside_keys(input)?;
         properties.smallest = smallest.to_vec();
         properties.largest = largest.to_vec();
+        properties.ranges = ranges.to_vec();
         Ok(properties)
     }
 
-    /// The same, with the smallest and the largest key where they lie instead of among the
-    /// properties.
-    pub(super) fn decode_beside_keys(mut input: &[u8]) -> Result<(Self, [&[u8]; 2]), Damage> {
+    /// The same, with the smallest and the largest key and the range tombstones where they lie
+    /// instead of among the properties.
+    pub(super) fn decode_beside_keys(mut input: &[u8]) -> Result<(Self, [&[u8]; 3]), Damage> {
         let mut properties = Properties::default();
-        let mut keys = [&[][..]; 2];
+        let mut long = [&[][..]; 3];
         let mut filter = None;
         while !input.is_empty() {
-            properties.field(&mut input, &mut keys, &mut filter)?;
+            properties.field(&mut input, &mut long, &mut filter)?;
         }
         properties.filter = filter.ok_or(BAD)?;
-        Ok((properties, keys))
+        Ok((properties, long))
     }
 
     fn field<'a>(
         &mut self,
         input: &mut &'a [u8],
-        [smallest, largest]: &mut [&'a [u8]; 2],
+        [smallest, largest, ranges]: &mut [&'a [u8]; 3],
         filter: &mut Option<FilterPlan>,
     ) -> Result<(), Damage> {
         let id = take_varint(input).ok_or(BAD)?;
@@ -215,6 +223,7 @@ impl Properties {
             LONGEST_KEY => self.longest_key = small(bytes)?,
             SMALLEST => *smallest = bytes,
             LARGEST => *largest = bytes,
+            RANGE_TOMBSTONES => *ranges = bytes,
             FILTER => {
                 *filter = Some(FilterPlan::decode(&mut bytes).map_err(|error| match error {
                     PlanError::Malformed => BAD,
@@ -264,12 +273,14 @@ mod tests {
             numbers in any::<[u64; 11]>(),
             smallest in any::<Vec<u8>>(),
             largest in any::<Vec<u8>>(),
+            ranges in any::<Vec<u8>>(),
             level in any::<u32>(),
             zstd in any::<i32>(),
         ) {
             let mut properties = Properties {
                 smallest,
                 largest,
+                ranges,
                 level,
                 restart_interval: level / 2,
                 longest_key: level / 3,

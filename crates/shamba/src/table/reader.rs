@@ -1,7 +1,7 @@
 //! An open table. Point lookups are in `get`, walks in `iter`, checks in `verify`.
 //!
-//! `Sync` and immutable; shared as `Arc<Table>`. Resident are the filter plan and the top-level
-//! index, charged to `Role::Tables`; everything else comes through the cache.
+//! `Sync` and immutable; shared as `Arc<Table>`. Resident are the filter plan, the top-level index
+//! and range tombstones, charged to `Role::Tables`; everything else comes through the cache.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use arc_swap::ArcSwapOption;
 
 use super::files::{FILE_BYTES, FileHandle};
 use super::properties::Properties;
-use super::source::{Home, TableSource};
+use super::range_tombstones::RangeTombstones;
+use super::source::{Home, OpenedMeta, TableSource};
 use super::stated::Stated;
 use super::table_blocks::TableBlocks;
 use super::top_index::TopIndex;
@@ -43,6 +44,8 @@ pub(crate) struct Table {
     /// The same for most tables.
     pub(super) plan: Arc<FilterPlan>,
     pub(super) top: TopIndex,
+    /// Mostly none.
+    pub(super) ranges: Option<Box<RangeTombstones>>,
     _held: Reservation,
 }
 
@@ -71,7 +74,13 @@ impl Table {
         let source = TableSource { handle, home };
         let cache = Arc::clone(&source.home.cache);
         let mut held = cache.budget().reserve(Role::Tables, 0);
-        let (footer, plan, top) = source.open_meta(stated, &mut held)?;
+        let meta = source.open_meta(stated, &mut held)?;
+        let OpenedMeta {
+            footer,
+            plan,
+            top,
+            ranges,
+        } = meta;
         // One thread at a time opens a file.
         let partition_stats = partition_stats.load_full().unwrap_or_else(|| {
             let fresh = Arc::new(new_partition_stats(&cache, &plan, &top));
@@ -82,6 +91,7 @@ impl Table {
             blocks: TableBlocks::new(source, cache_id, footer.salt, partition_stats),
             plan,
             top,
+            ranges,
             _held: held,
         };
         let plan = &table.plan;
@@ -93,13 +103,20 @@ impl Table {
 
     pub(super) fn memory(&self) -> usize {
         let top = allocated(self.top.memory());
-        shared(size_of::<Self>()) + OPENED_BYTES + top + OVERHEAD
+        let ranges = self.ranges.as_deref();
+        let ranges = ranges.map_or(0, RangeTombstones::memory);
+        shared(size_of::<Self>()) + OPENED_BYTES + top + ranges + OVERHEAD
     }
 
     /// What the open table is charged, in bytes.
     #[cfg(test)]
     pub(super) fn charge(&self) -> u64 {
         self._held.bytes()
+    }
+
+    /// The range tombstones, if there are any.
+    pub(crate) fn ranges(&self) -> Option<&RangeTombstones> {
+        self.ranges.as_deref()
     }
 
     /// The filter's modules.

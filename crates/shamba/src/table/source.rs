@@ -9,6 +9,7 @@ use arc_swap::Guard;
 use super::files::{FileHandle, OpenFile, OpenFiles};
 use super::format::{self, Codec, Damage, DecodeError, FORMAT_VERSION, Footer, FooterError};
 use super::properties::Properties;
+use super::range_tombstones::RangeTombstones;
 use super::stated::Stated;
 use super::top_index::{ParsedTop, TopIndex};
 use crate::base::coding::take_bytes;
@@ -168,14 +169,14 @@ impl TableSource {
 }
 
 impl TableSource {
-    /// Reads what an open table needs: its footer, its filter plan, and its top-level index, for
-    /// which `held` takes the memory first. `stated` is what the table is compared with, if it is
-    /// of a tree.
+    /// Reads what an open table needs: its footer, its filter plan, its top-level index and its
+    /// range tombstones, for which `held` takes the memory first. `stated` is what the table is
+    /// compared with, if it is of a tree.
     pub(super) fn open_meta(
         &self,
         stated: Option<&Stated<'_>>,
         held: &mut Reservation,
-    ) -> Result<(Footer, Arc<FilterPlan>, TopIndex)> {
+    ) -> Result<OpenedMeta> {
         loop {
             let meta = self.read_meta()?;
             let footer = meta.footer;
@@ -188,13 +189,23 @@ impl TableSource {
                 _ => ParsedTop::scratch(encoded.len()),
             };
             if try_hold(held, scratch as u64) {
-                let (properties, keys) =
+                let (properties, [smallest, largest, encoded_ranges]) =
                     Properties::decode_beside_keys(properties).map_err(damage)?;
+                let more = RangeTombstones::memory_for(encoded_ranges.len());
+                if !try_hold(held, (scratch + more) as u64) {
+                    drop(meta);
+                    held.resize((scratch + more) as u64);
+                    continue;
+                }
+                let ranges = (more > 0)
+                    .then(|| RangeTombstones::decode(encoded_ranges, (smallest, largest)));
+                let ranges = ranges.transpose().map_err(damage)?;
                 // Before anything of it is believed: is it the table that the tree means?
                 if let Some(stated) = stated {
                     let size = self.handle.len();
+                    let count = ranges.as_ref().map_or(0, RangeTombstones::len) as u64;
                     stated
-                        .check(size, &footer, &properties, keys)
+                        .check(size, &footer, &properties, [smallest, largest], count)
                         .map_err(damage)?;
                 }
                 self.check_keys(properties.longest_key)?;
@@ -203,9 +214,14 @@ impl TableSource {
                 let plan = self.home.plans.share(Arc::new(plan));
                 let top = ParsedTop::of(encoded, plan.modules.len(), meta.pages);
                 let top = top.map_err(damage)?;
-                let bytes = (scratch + allocated(top.memory())) as u64;
+                let bytes = (scratch + more + allocated(top.memory())) as u64;
                 if try_hold(held, bytes) {
-                    return Ok((footer, plan, top.build()));
+                    return Ok(OpenedMeta {
+                        footer,
+                        plan,
+                        top: top.build(),
+                        ranges: ranges.map(Box::new),
+                    });
                 }
                 drop(top);
                 drop(meta);
@@ -232,6 +248,14 @@ impl TableSource {
             })
         }
     }
+}
+
+/// What an open table has in memory.
+pub(super) struct OpenedMeta {
+    pub(super) footer: Footer,
+    pub(super) plan: Arc<FilterPlan>,
+    pub(super) top: TopIndex,
+    pub(super) ranges: Option<Box<RangeTombstones>>,
 }
 
 /// To so many bytes at least, without waiting for others'.

@@ -22,6 +22,8 @@ pub(crate) struct Stated<'a> {
     pub(crate) largest: &'a [u8],
     pub(crate) min_seq: SeqNo,
     pub(crate) max_seq: SeqNo,
+    /// Fragments of range tombstones.
+    pub(crate) ranges: u64,
 }
 
 impl Stated<'_> {
@@ -32,6 +34,7 @@ impl Stated<'_> {
         footer: &Footer,
         properties: &Properties,
         [smallest, largest]: [&[u8]; 2],
+        ranges: u64,
     ) -> Result<(), Damage> {
         let found = Stated {
             size,
@@ -42,6 +45,7 @@ impl Stated<'_> {
             largest,
             min_seq: properties.min_seq,
             max_seq: properties.max_seq,
+            ranges,
         };
         if *self == found {
             Ok(())

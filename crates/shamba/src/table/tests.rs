@@ -1026,6 +1026,7 @@ impl TableFile for Expected {
             largest: &properties.largest,
             min_seq: properties.min_seq,
             max_seq: properties.max_seq,
+            ranges: 0,
         }
     }
 }

@@ -275,6 +275,9 @@ impl Verifier<'_> {
             seen.min_seq = 0;
         }
         seen.largest = std::mem::take(&mut self.last_key);
+        if let Some(ranges) = self.table.ranges() {
+            ranges.add_to(&mut seen);
+        }
         let stored = Properties {
             filter: stated.filter.clone(),
             compression: stated.compression,

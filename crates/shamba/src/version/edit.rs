@@ -592,6 +592,9 @@ fn put_all(out: &mut Vec<u8>, values: &[u64]) {
 /// The field of a file that says when its entries expire.
 const EXPIRY: u64 = 5;
 
+/// The field of a file that says how many range tombstones it has; not to be skipped.
+const RANGE_TOMBSTONES: u64 = 6;
+
 fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     let info = file.info();
     put_all(
@@ -615,6 +618,12 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
         put_all(&mut moments, &[info.expiry.first, info.expiry.last]);
         put_bytes(out, &moments);
     }
+    if info.ranges > 0 {
+        put_varint(out, RANGE_TOMBSTONES);
+        let mut count = Vec::new();
+        put_varint(&mut count, info.ranges);
+        put_bytes(out, &count);
+    }
 }
 
 /// `None`: damaged; `Some(None)`: it has a field this build must know and does not.
@@ -634,6 +643,7 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
         index_bytes: take_varint(input)?,
         salt: take_u32_varint(input)?,
         expiry: Expiry::default(),
+        ranges: 0,
     };
     if info.smallest > info.largest || info.min_seq > info.max_seq {
         return None;
@@ -646,6 +656,8 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
                 first: take_varint(&mut payload)?,
                 last: take_varint(&mut payload)?,
             };
+        } else if tag == RANGE_TOMBSTONES {
+            info.ranges = take_varint(&mut payload)?;
         } else if tag & OPTIONAL == 0 {
             return Some(None);
         }
@@ -722,6 +734,7 @@ mod tests {
                             first: (salt % 2).into(),
                             last: if salt % 2 == 0 { 0 } else { size | 1 },
                         },
+                        ranges: if salt % 3 == 0 { created } else { 0 },
                     }
                 },
             )
@@ -944,7 +957,7 @@ mod tests {
             put_bytes(&mut bytes, b"whatever");
             decode(&bytes).unwrap_err()
         };
-        let names = ["range tombstones".to_owned(), "value files".to_owned()];
+        let names = ["time travel".to_owned(), "value files".to_owned()];
         let error = of(&[&names[0], "expiring entries", &names[1]]);
         assert_eq!(
             error,
@@ -955,7 +968,7 @@ mod tests {
         let said = error.into_error(Path::new("MANIFEST-000001"), 0);
         assert_eq!(
             said.to_string(),
-            "MANIFEST-000001 says that the database uses `range tombstones`, `value files`, which \
+            "MANIFEST-000001 says that the database uses `time travel`, `value files`, which \
              this build does not know; use a newer build"
         );
         let unsupported = EditError::Unsupported { found: FORMAT + 1 };

@@ -11,17 +11,24 @@ pub(crate) enum Feature {
     Expiring,
     /// Keyspaces with merge operators, and their operands.
     MergeOperators,
+    /// Range tombstones.
+    RangeTombstones,
 }
 
 impl Feature {
     /// Those that this build knows, in the order of their values.
-    pub(crate) const ALL: [Feature; 2] = [Feature::Expiring, Feature::MergeOperators];
+    pub(crate) const ALL: [Feature; 3] = [
+        Feature::Expiring,
+        Feature::MergeOperators,
+        Feature::RangeTombstones,
+    ];
 
     /// Its name in the manifest, for people too.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Feature::Expiring => "expiring entries",
             Feature::MergeOperators => "merge operators",
+            Feature::RangeTombstones => "range tombstones",
         }
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct FileInfo {
     pub(crate) salt: u32,
     /// When its entries expire.
     pub(crate) expiry: Expiry,
+    /// How many fragments of range tombstones it has.
+    pub(crate) ranges: u64,
 }
 
 /// When the first and the last of a file's entries expire that ever do; 0 where none does.
@@ -138,6 +140,7 @@ struct Numbers {
     filter_bytes: u64,
     index_bytes: u64,
     expiry: Expiry,
+    ranges: u64,
     salt: u32,
 }
 
@@ -160,6 +163,7 @@ fn pack(info: &FileInfo) -> Vec<u8> {
         info.index_bytes,
         info.expiry.first,
         info.expiry.last.wrapping_sub(info.expiry.first),
+        info.ranges,
     ] {
         put_varint(&mut out, number);
     }
@@ -186,6 +190,7 @@ impl Numbers {
                 first: next(),
                 last: next(),
             },
+            ranges: next(),
             salt: 0,
         };
         numbers.expiry.last = numbers.expiry.last.wrapping_add(numbers.expiry.first);
@@ -296,6 +301,8 @@ impl FileMeta {
         filter_bytes at 8;
         /// Bytes of its index blocks.
         index_bytes at 9;
+        /// How many fragments of range tombstones it has.
+        ranges at 12;
     }
 
     /// When its entries expire.
@@ -325,6 +332,7 @@ impl FileMeta {
             filter_bytes: numbers.filter_bytes,
             index_bytes: numbers.index_bytes,
             expiry: numbers.expiry,
+            ranges: numbers.ranges,
             salt: numbers.salt,
         }
     }
@@ -456,6 +464,7 @@ impl TableFile for FileMeta {
             largest: self.largest(),
             min_seq: numbers.min_seq,
             max_seq: numbers.max_seq,
+            ranges: numbers.ranges,
         }
     }
 }
@@ -508,12 +517,14 @@ mod tests {
             index_bytes: 40_000,
             salt: u32::MAX,
             expiry: Expiry::default(),
+            ranges: 0,
         };
         let expires = FileInfo {
             expiry: Expiry {
                 first: 1_800_000_000_000,
                 last: 1_800_000_060_000,
             },
+            ranges: 300,
             ..info.clone()
         };
         assert_eq!(FileMeta::new(&expires).info(), expires);

@@ -33,6 +33,8 @@ pub(crate) struct Sums {
     pub(crate) filter_bytes: u64,
     /// Bytes of their index blocks.
     pub(crate) index_bytes: u64,
+    /// Their fragments of range tombstones.
+    pub(crate) ranges: u64,
 }
 
 impl Sums {
@@ -44,6 +46,7 @@ impl Sums {
             tombstones: file.tombstones(),
             filter_bytes: file.filter_bytes(),
             index_bytes: file.index_bytes(),
+            ranges: file.ranges(),
         }
     }
 }
@@ -58,6 +61,7 @@ impl std::iter::Sum for Sums {
             tombstones: all.tombstones.saturating_add(part.tombstones),
             filter_bytes: all.filter_bytes.saturating_add(part.filter_bytes),
             index_bytes: all.index_bytes.saturating_add(part.index_bytes),
+            ranges: all.ranges.saturating_add(part.ranges),
         })
     }
 }
@@ -272,6 +276,12 @@ impl Run {
             .checked_sub(1)?;
         let within = at - self.firsts.get(leaf)?;
         self.leaves.get(leaf)?.files.get(within)
+    }
+
+    /// The largest key of all files; none without files.
+    pub(crate) fn largest(&self) -> Option<&[u8]> {
+        self.file_at(self.sums.files.checked_sub(1)?)
+            .map(FileMeta::largest)
     }
 
     /// Where a file is, if it is here.

@@ -74,6 +74,11 @@ impl Version {
         runs.find_map(|run| Some((run, run.position_of(file)?)))
     }
 
+    /// The largest key of all files; none without files.
+    pub(crate) fn largest(&self) -> Option<&[u8]> {
+        self.runs().filter_map(|(_, run)| run.largest()).max()
+    }
+
     /// Whether there is no file.
     pub(crate) fn is_empty(&self) -> bool {
         self.levels.is_empty()

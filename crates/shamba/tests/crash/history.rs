@@ -15,6 +15,8 @@ pub enum Write {
     Delete,
     /// An operand, merged into what is there as a [`Story`](crate::common::story::Story).
     Merge(Vec<u8>),
+    /// All keys from the key on are deleted, up to this one.
+    DeleteRange(Vec<u8>),
 }
 
 /// One operation of a batch: keyspace, key, and what it does.
@@ -55,6 +57,10 @@ impl Written {
                 Write::Merge(operand) => {
                     let entry = map.entry(key.clone()).or_default();
                     entry.operands.push(operand.clone());
+                    continue;
+                }
+                Write::DeleteRange(to) => {
+                    map.retain(|at, _| at < key || at >= to);
                     continue;
                 }
                 Write::Put(value) => Some(value.clone()),
@@ -181,6 +187,7 @@ pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
             Write::Put(value) => batch.put_in(&keyspace, key, value),
             Write::Delete => batch.delete_in(&keyspace, key),
             Write::Merge(operand) => batch.merge_in(&keyspace, key, operand),
+            Write::DeleteRange(to) => batch.delete_range_in(&keyspace, key..to)?,
         }
     }
     Ok(batch)
@@ -204,6 +211,7 @@ pub fn write_as_transaction(db: &Db, ops: &[BatchOp], options: WriteOptions) -> 
             transaction.put_in(&keyspace, "taken back", "1")?;
             transaction.delete_in(&keyspace, key)?;
             transaction.merge_in(&keyspace, key, "taken back too")?;
+            transaction.delete_range_in(&keyspace, key..)?;
             transaction.rollback_to_savepoint()?;
         }
         transaction.get_in(&keyspace, key)?;
@@ -211,6 +219,7 @@ pub fn write_as_transaction(db: &Db, ops: &[BatchOp], options: WriteOptions) -> 
             Write::Put(value) => transaction.put_in(&keyspace, key, value)?,
             Write::Delete => transaction.delete_in(&keyspace, key)?,
             Write::Merge(operand) => transaction.merge_in(&keyspace, key, operand)?,
+            Write::DeleteRange(to) => transaction.delete_range_in(&keyspace, key..to)?,
         }
     }
     transaction.commit_with(options)

@@ -118,7 +118,12 @@ fn random_batch(rng: &mut Rng, number: usize) -> Vec<BatchOp> {
     let some_expire = rng.one_in(3);
     (0..count)
         .map(|i| {
-            let key = format!("key{:03}", rng.below(60)).into_bytes();
+            let at = rng.below(60);
+            let key = format!("key{at:03}").into_bytes();
+            if rng.one_in(25) {
+                let to = format!("key{:03}", at + rng.below(12)).into_bytes();
+                return (*rng.pick(&NAMES), key, Write::DeleteRange(to));
+            }
             let expires = some_expire && rng.one_in(2);
             let kind = if expires { EXPIRES } else { "" };
             let value = format!("{kind}{number}.{i}:").into_bytes();

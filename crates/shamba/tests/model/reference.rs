@@ -40,9 +40,9 @@ pub enum Write {
 /// A version of a key: the moment of the write, and what it did.
 type Version = (u64, Write);
 
-/// For each key its versions, oldest first.
+/// For each key its versions, oldest first; and the ranges deleted lately, each with its moment.
 #[derive(Debug, Default)]
-pub struct Versions(BTreeMap<Vec<u8>, Vec<Version>>);
+pub struct Versions(BTreeMap<Vec<u8>, Vec<Version>>, Vec<(u64, IterOptions)>);
 
 /// What became of a key since a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,33 @@ impl Versions {
     /// What became of a key since a moment that is held.
     pub fn change_of(&self, key: &[u8], since: Point) -> Change {
         let versions = self.0.get(key);
-        versions.map_or(Change::None, |versions| change(versions, since))
+        let change = versions.map_or(Change::None, |versions| change(versions, since));
+        let deleted = |(at, range): &(u64, IterOptions)| *at > since.at && covers(range, key);
+        if change == Change::None && self.1.iter().any(deleted) {
+            return Change::AbsentAgain;
+        }
+        change
+    }
+
+    /// Whether a range that meets a range was deleted since then.
+    pub fn is_range_deleted_since(&self, range: &IterOptions, since: Point) -> bool {
+        let meets = |(at, deleted): &(u64, IterOptions)| *at > since.at && meet(range, deleted);
+        self.1.iter().any(meets)
+    }
+
+    /// Deletes all keys of a range at `now`.
+    pub fn delete_range(&mut self, range: &IterOptions, now: u64, oldest_held: u64) {
+        let keys: Vec<_> = self
+            .0
+            .keys()
+            .filter(|key| covers(range, key))
+            .cloned()
+            .collect();
+        for key in keys {
+            self.write(&key, Write::Delete, now, oldest_held);
+        }
+        self.1.retain(|(at, _)| *at > oldest_held);
+        self.1.push((now, range.clone()));
     }
 
     /// What became of each key since then.
@@ -159,6 +185,37 @@ pub struct Cursor {
     pub at: Point,
     pub options: IterOptions,
     pub place: Option<(Vec<u8>, Bytes)>,
+}
+
+/// Whether a range has a key.
+pub fn covers(range: &IterOptions, key: &[u8]) -> bool {
+    let bounds = (as_slice(&range.lower), as_slice(&range.upper));
+    std::ops::RangeBounds::<[u8]>::contains(&bounds, key)
+}
+
+/// Whether there can be a key in a range.
+pub fn has_keys(range: &IterOptions) -> bool {
+    let behind = |key: &Vec<u8>| [key, &[0][..]].concat();
+    let start = match &range.lower {
+        Bound::Included(key) => key.clone(),
+        Bound::Excluded(key) => behind(key),
+        Bound::Unbounded => Vec::new(),
+    };
+    match &range.upper {
+        Bound::Included(key) => start < behind(key),
+        Bound::Excluded(key) => start < *key,
+        Bound::Unbounded => true,
+    }
+}
+
+/// Whether two ranges may have a key in common.
+fn meet(one: &IterOptions, other: &IterOptions) -> bool {
+    let ends_before = |one: &IterOptions, other: &IterOptions| match (&one.upper, &other.lower) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(end) | Bound::Excluded(end), Bound::Included(start))
+        | (Bound::Included(end) | Bound::Excluded(end), Bound::Excluded(start)) => end < start,
+    };
+    !ends_before(one, other) && !ends_before(other, one)
 }
 
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {

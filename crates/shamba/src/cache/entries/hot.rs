@@ -391,7 +391,11 @@ impl HotEntries {
     }
 
     /// Takes out what is of the keyspaces that `gone` names, and gives the memory back.
-    pub(super) fn remove_of(&mut self, gone: &impl Fn(SpaceId) -> bool, policy: &PolicyState) {
+    pub(super) fn remove_of(
+        &mut self,
+        gone: &impl Fn(SpaceId, &[u8]) -> bool,
+        policy: &PolicyState,
+    ) {
         let ends: Vec<SlotAt> = self.slab.ends().collect();
         for end in ends {
             // Backwards, since a removal moves the last entry of a size into the gap.
@@ -399,7 +403,7 @@ impl HotEntries {
             while let Some(at) = next {
                 next = self.slab.before(at);
                 if let Some(entry) = self.view(at)
-                    && gone(entry.space)
+                    && gone(entry.space, entry.key)
                 {
                     self.remove(at, entry.hash());
                     self.drop_empty_group(at.size(), policy);

@@ -110,6 +110,9 @@ pub(crate) enum CachedValue<'a> {
     Unknown,
 }
 
+/// Says of a key whether nothing is known of it any more.
+pub(crate) type IsGone<'a> = &'a dyn Fn(&[u8]) -> bool;
+
 /// A key that was not in the cache, on its way through tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
@@ -131,7 +134,7 @@ pub(crate) struct EntriesChange<'a> {
 
 impl Drop for EntriesChange<'_> {
     fn drop(&mut self) {
-        self.cache.remove_entries(|space| space == self.space.id);
+        self.cache.remove_entries(|space, _| space == self.space.id);
         self.space.epoch.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -303,17 +306,22 @@ impl BlockCache {
     }
 
     /// Tables have something newer of these keys from now on, up to a sequence number, which no
-    /// reader sees yet but in memtables: each has this value, or none.
+    /// reader sees yet but in memtables: each has this value, or none. Others of which nothing is
+    /// known any more are `gone`.
     pub(crate) fn update_entries(
         &self,
         space: &EntrySpace,
         newest: SeqNo,
+        gone: Option<IsGone<'_>>,
         each: impl FnOnce(&mut dyn FnMut(&[u8], CachedValue<'_>)),
     ) {
         space.newest.fetch_max(newest, Ordering::SeqCst);
         space.epoch.fetch_add(2, Ordering::SeqCst);
         if self.has_no_entries() {
             return;
+        }
+        if let Some(gone) = gone {
+            self.remove_entries(|of, key| of == space.id && gone(key));
         }
         each(&mut |key, value| {
             let hash = space.id.hash(KeyDigest::of(key));
@@ -341,11 +349,11 @@ impl BlockCache {
             ended.push(space.id.0);
         }
         ended.sort_unstable();
-        self.remove_entries(|space| ended.binary_search(&space.0).is_ok());
+        self.remove_entries(|space, _| ended.binary_search(&space.0).is_ok());
     }
 
-    /// Drops what is cached of some keyspaces.
-    fn remove_entries(&self, gone: impl Fn(SpaceId) -> bool) {
+    /// Drops what is cached of some keys of keyspaces.
+    fn remove_entries(&self, gone: impl Fn(SpaceId, &[u8]) -> bool) {
         if self.has_no_entries() {
             return;
         }
@@ -441,13 +449,13 @@ mod tests {
         }
         let before = cache.stats().entries().blocks;
         assert!(before > 200 && budget.used_by(Role::Entries) > 0);
-        cache.update_entries(&space, 1, |update| {
+        cache.update_entries(&space, 1, None, |update| {
             (0..300).for_each(|number| update(&key(number), CachedValue::Value(&[2; 20])));
         });
         assert_eq!(cache.stats().entries().blocks, before);
         let known = (0..300).filter_map(|number| look_up(&cache, &space, &key(number), None));
         assert!(known.flatten().all(|value| *value == [2; 20]));
-        cache.update_entries(&space, 2, |update| {
+        cache.update_entries(&space, 2, None, |update| {
             (0..300).for_each(|number| update(&key(number), CachedValue::Value(&[3; 200])));
         });
         assert_eq!(
@@ -496,7 +504,7 @@ mod tests {
             panic!("it is there");
         };
         late.cost = 1.0;
-        cache.update_entries(&space, 9, |update| {
+        cache.update_entries(&space, 9, None, |update| {
             update(b"held", CachedValue::Value(b"new"))
         });
         assert!(!space.shows_all_to(8));

@@ -22,9 +22,9 @@ use parking_lot::{Mutex, MutexGuard};
 use super::context::DbContext;
 use super::keyspaces::KeyspaceInner;
 use super::visibility::Visibility;
-use crate::base::key::{EntryKind, SeqNo};
+use crate::base::key::{EntryKind, MAX_SEQNO, SeqNo};
 use crate::budget::{Role, least_limit_for_files, most_of_files};
-use crate::cache::CachedValue;
+use crate::cache::{CachedValue, IsGone};
 use crate::compaction::job::{NewTable, table_path};
 use crate::error::{Error, Result};
 use crate::fs::FileLock;
@@ -332,11 +332,15 @@ impl Files {
     fn update_entries(&self, keyspace: &KeyspaceInner, memtable: &Arc<Memtable>) {
         let cache = self.shared.options().memory.cache();
         let newest = memtable.last_seq().unwrap_or(0);
-        cache.update_entries(keyspace.entries(), newest, |update| {
+        let over = |key: &[u8]| memtable.cover_of(key, MAX_SEQNO).seq;
+        let is_deleted = |key: &[u8]| over(key) > 0;
+        let gone = memtable.has_ranges().then_some(&is_deleted as IsGone<'_>);
+        cache.update_entries(keyspace.entries(), newest, gone, |update| {
             memtable.each_newest(|key, tag, value| {
                 update(
                     key,
                     match tag.kind() {
+                        _ if gone.is_some() && over(key) > tag.seq() => CachedValue::None,
                         Some(EntryKind::Put) => CachedValue::Value(value),
                         Some(EntryKind::Delete) => CachedValue::None,
                         Some(EntryKind::Expiring | EntryKind::Operand) | None => {

@@ -2,6 +2,9 @@
 
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
+use crate::base::fragment::{is_before, successor};
+use crate::error::{Error, Result};
+
 /// A range of keys: `"a".."b"`, `b"a"..=b"b"`, `key..`, `..`, or a pair of [`Bound`]s, of anything
 /// that is bytes. (Not [`std::ops::RangeBounds`], with which the type of the keys would have to be
 /// spelled out.) Implemented for these types only.
@@ -138,9 +141,52 @@ impl IterOptions {
         self
     }
 
+    /// The first key of the range and the key behind it (empty for no end); `None` where no key is
+    /// in it.
+    pub(in crate::db) fn ends(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let (start, end) = (self.lower.as_ref(), self.upper.as_ref());
+        if let (
+            Bound::Included(start) | Bound::Excluded(start),
+            Bound::Included(end) | Bound::Excluded(end),
+        ) = (start, end)
+            && start > end
+        {
+            let (start, end) = (start.clone(), end.clone());
+            return Err(Error::InvertedRange { start, end });
+        }
+        let start = match start {
+            Bound::Included(key) => key.clone(),
+            Bound::Excluded(key) => match successor(key) {
+                none if none.is_empty() => return Ok(None),
+                next => next,
+            },
+            Bound::Unbounded => Vec::new(),
+        };
+        let end = match end {
+            // The empty key is before all others.
+            Bound::Excluded(key) if key.is_empty() => return Ok(None),
+            Bound::Excluded(key) => key.clone(),
+            Bound::Included(key) => successor(key),
+            Bound::Unbounded => Vec::new(),
+        };
+        Ok(is_before(&start, &end).then_some((start, end)))
+    }
+
     /// Whether a key is in the range.
     pub(in crate::db) fn covers(&self, key: &[u8]) -> bool {
         !self.before_lower(key) && !self.past_upper(key)
+    }
+
+    /// The first key of the range between two, the first included; an empty second is no end.
+    pub(in crate::db) fn first_between(&self, start: &[u8], end: &[u8]) -> Option<Vec<u8>> {
+        let lower = match &self.lower {
+            Bound::Included(lower) => lower.clone(),
+            Bound::Excluded(lower) => successor(lower),
+            Bound::Unbounded => Vec::new(),
+        };
+        let none = matches!(&self.lower, Bound::Excluded(_)) && lower.is_empty();
+        let first = lower.max(start.to_vec());
+        (!none && is_before(&first, end) && !self.past_upper(&first)).then_some(first)
     }
 
     /// Bytes that the bounds take.

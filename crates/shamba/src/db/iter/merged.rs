@@ -36,6 +36,9 @@ impl Cursor {
                 continue;
             }
             let tag = self.merge.tag();
+            if self.is_hidden()? {
+                break;
+            }
             if tag.kind() != Some(EntryKind::Operand) {
                 base = self.present_value(tag);
                 break;

@@ -16,6 +16,7 @@
 //! its next move, and a move in use pays nothing for it.
 
 mod both_ends;
+mod covers;
 mod iter_options;
 mod merged;
 mod sources;
@@ -38,6 +39,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::metrics::Counter;
 pub use both_ends::Iter;
+use covers::RangeCovers;
 pub use iter_options::{IterOptions, KeyRange};
 use sources::{IterSource, IterSources, sources};
 
@@ -87,6 +89,8 @@ pub struct Cursor {
     source_bytes: u64,
     /// Whether one of them found its memtable gone, whose entries are in a table by now.
     lost: Option<Arc<AtomicBool>>,
+    /// Mostly none.
+    covers: Option<Box<RangeCovers>>,
     place: Position,
     /// Going forward, bytes before the value that say when it expires.
     expiry: usize,
@@ -130,8 +134,12 @@ impl Cursor {
         keyspace.add_iterator();
         db.counts().add_iterator();
         let generation = keyspace.generation();
-        let IterSources { merge, bytes, lost } =
-            sources(db, &keyspace.state(), seq, options.fill_cache);
+        let IterSources {
+            merge,
+            bytes,
+            lost,
+            covers,
+        } = sources(db, &keyspace.state(), seq, options.fill_cache);
         let memory = inner.shared().budget().open_account(Role::Iterators);
         let mut iter = Cursor {
             db: db.clone(),
@@ -144,6 +152,7 @@ impl Cursor {
             merge,
             source_bytes: bytes,
             lost,
+            covers,
             place: Position::Nowhere,
             expiry: 0,
             key: Vec::new(),
@@ -432,7 +441,7 @@ impl Cursor {
                 let fill = self.options.fill_cache;
                 let sources = sources(&self.db, &state, self.seq, fill);
                 (self.merge, self.source_bytes) = (sources.merge, sources.bytes);
-                self.lost = sources.lost;
+                (self.lost, self.covers) = (sources.lost, sources.covers);
             }
         }
         self.account()
@@ -442,7 +451,8 @@ impl Cursor {
     /// nowhere.
     fn account(&mut self) -> Result<()> {
         let own = [&self.key, &self.value, &self.before].map(Vec::capacity);
-        let own = own.iter().sum::<usize>() + self.options.bound_bytes();
+        let covers = self.covers.as_ref().map_or(0, |covers| covers.memory());
+        let own = own.iter().sum::<usize>() + self.options.bound_bytes() + covers;
         let held = self.source_bytes + (size_of::<Cursor>() + own) as u64;
         let now = self.memory.bytes();
         if held <= now {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::covers::RangeCovers;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, Tag};
 use crate::compaction::{MergeIter, RunFiles, RunIter};
@@ -89,6 +90,8 @@ pub(super) struct IterSources {
     pub(super) bytes: u64,
     /// Where one of them says so when its memtable is gone; none without memtables.
     pub(super) lost: Option<Arc<AtomicBool>>,
+    /// What range tombstones hide of them; none where there are none.
+    pub(super) covers: Option<Box<RangeCovers>>,
 }
 
 /// A merge over everything that readers of `seq` see of a read state, newest first.
@@ -111,10 +114,17 @@ pub(super) fn sources(
     };
     let mut sources = Vec::with_capacity(count);
     let mut lost = None;
-    let views = state
-        .memtables()
-        .filter_map(|memtable| memtable.view(seq, budget, count, &mut lost));
-    sources.extend(views.map(IterSource::Memtable));
+    let mut seen = Vec::new();
+    for memtable in state.memtables() {
+        if let Some(view) = memtable.view(seq, budget, count, &mut lost) {
+            seen.push(memtable);
+            sources.push(IterSource::Memtable(view));
+        }
+    }
+    let memtables = seen.iter().copied().enumerate();
+    let numbered = runs().enumerate().map(|(at, run)| (seen.len() + at, run));
+    let tables = db.inner().files().tables();
+    let covers = RangeCovers::new(tables, (memtables, lost.as_ref()), numbered, seq);
     sources.extend(runs().map(|run| {
         let files = RunFiles::Run(run.clone());
         IterSource::Run(RunIter::new(
@@ -127,5 +137,6 @@ pub(super) fn sources(
         bytes: sources.capacity() as u64 * SOURCE_BYTES + state.version.bytes_of_change(),
         merge: MergeIter::new(sources),
         lost,
+        covers,
     }
 }

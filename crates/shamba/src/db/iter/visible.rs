@@ -3,7 +3,7 @@
 
 use super::{Cursor, Position};
 use crate::base::expiring::{self, EXPIRY_BYTES};
-use crate::base::iter::InternalIterator;
+use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{EntryKind, Tag};
 use crate::error::Result;
 
@@ -47,6 +47,9 @@ impl Cursor {
     fn skip_forward(&mut self, mut hidden: bool) -> Result<()> {
         // Without what was lost, what comes next may not be the next.
         while self.merge.valid() && !self.is_lost() {
+            if self.covers.is_some() && self.pass_hidden(Direction::Forward)? {
+                continue;
+            }
             let tag = self.merge.tag();
             let key = self.merge.key();
             // Of what was not read yet no entry comes before `key`.
@@ -57,10 +60,12 @@ impl Cursor {
                 self.merge.materialize()?;
                 continue;
             }
+            // What is left of a key whose newest entry was seen.
             if hidden && key == self.key.as_slice() {
                 self.merge.next()?;
                 continue;
             }
+            // The first entry of a key that the reader sees says what the key is.
             if tag.seq() <= self.seq {
                 let is_value = tag.kind() == Some(EntryKind::Put);
                 let expiry = if is_value {
@@ -106,6 +111,9 @@ impl Cursor {
             if self.options.before_lower(self.merge.key()) {
                 return Ok(());
             }
+            if self.covers.is_some() && self.pass_hidden(Direction::Backward)? {
+                continue;
+            }
             if self.merge.is_deferred() {
                 self.merge.materialize()?;
                 continue;
@@ -121,7 +129,9 @@ impl Cursor {
                     continue;
                 }
                 let tag = self.merge.tag();
-                if tag.kind() == Some(EntryKind::Operand) && tag.seq() <= self.seq {
+                if tag.seq() <= self.seq && self.is_hidden()? {
+                    (visible, has_operands) = (false, false);
+                } else if tag.kind() == Some(EntryKind::Operand) && tag.seq() <= self.seq {
                     has_operands = true;
                 } else if tag.seq() <= self.seq {
                     has_operands = false;

@@ -55,7 +55,8 @@ const TASK_BYTES: u64 = 64;
 /// expire, or writes that are not visible yet: they can go later, of which nobody tells.
 fn may_reclaim_later(keyspace: &KeyspaceInner, version: &Version, oldest_snapshot: SeqNo) -> bool {
     let dead = |file: &FileMeta| {
-        file.max_seq() > oldest_snapshot && (file.tombstones() > 0 || file.garbage() > 0)
+        let dead = [file.tombstones(), file.garbage(), file.ranges()];
+        file.max_seq() > oldest_snapshot && dead.iter().any(|count| *count > 0)
     };
     let expires = |file: &FileMeta| file.expiry().last > 0;
     keyspace.flushed_seq() > oldest_snapshot && version.files().any(dead)
@@ -315,7 +316,13 @@ impl Compactor {
         let inputs = task.inputs.iter().map(of_input).sum::<u64>() + largest;
         let key = task.files().map(FileMeta::longer_key).max().unwrap_or(0);
         let maker = &self.maker;
-        let needed = || inputs + maker.memory(&options, task.output_level, entries, key);
+        // Fragments of each input, and what covers the keys from one to the next.
+        let ranges = if task.files().any(|file| file.ranges() > 0) {
+            maker.ranges_memory(key) + task.inputs.len() as u64 * 4 * key as u64
+        } else {
+            0
+        };
+        let needed = || inputs + ranges + maker.memory(&options, task.output_level, entries, key);
         let budget = self.shared.budget();
         let _permit = budget.admit(AdmittedWork::Merge, needed, || self.flush_on_the_way())?;
         self.merger

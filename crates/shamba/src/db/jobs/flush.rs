@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use super::heirs::{Heirs, prepopulate};
+use super::hidden::{end_after, hidden, removes};
 use super::job_guard::Jobs;
 use super::table_maker::{KEYS_OF_TABLE, LONG_KEY, TableMaker};
+use crate::base::fragment::Fragments;
 use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
 use crate::budget::{AdmittedWork, flushed_together, most_of_key};
 use crate::compaction::job::{NewTable, NewTables, table_path, write_tables};
-use crate::compaction::{Inheritance, KEYS_OF_INPUT, Parents, Retain};
+use crate::compaction::{FragmentMerge, Inheritance, KEYS_OF_INPUT, Parents, Retain};
 use crate::db::buffers::{Memtables, WalFiles};
 use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
@@ -35,6 +37,8 @@ struct Written {
     memtable: Arc<Memtable>,
     tables: NewTables,
     heirs: Option<Heirs>,
+    /// Files that its range tombstones hide.
+    hidden: Vec<FileMeta>,
 }
 
 impl Written {
@@ -176,7 +180,12 @@ impl Flusher {
         let bytes = || {
             // Whose keys are as long as entries are, at most.
             let key = (entry / 3).min(most_of_key(self.shared.limit())) as usize;
-            entry + self.maker.memory(&options, 0, entries, key)
+            let ranges = if memtable.has_ranges() {
+                self.maker.ranges_memory(key) + memtable.fragment_bytes() as u64
+            } else {
+                0
+            };
+            entry + ranges + self.maker.memory(&options, 0, entries, key)
         };
         let budget = self.shared.budget();
         // Whatever happens meanwhile: closing flushes too.
@@ -184,6 +193,9 @@ impl Flusher {
         let boundaries = self.visibility.boundaries(self.shared.now());
         let version = keyspace.version();
         let bottom = version.is_empty();
+        let ranges = || range_tombstones(&memtable, &version);
+        let hidden = hidden(&version, ranges()?, &boundaries)?;
+        let ranges = ranges()?;
         let parents = Parents::Flush(&version);
         let mut output = self
             .maker
@@ -193,13 +205,14 @@ impl Flusher {
         output.options.keep = heirs.as_ref().map(Heirs::keep);
         output.sync = sync;
         let retain = Retain::new(boundaries, bottom);
-        let tables = write_tables(&mut memtable.iter(), retain, &output)?;
+        let tables = write_tables(&mut memtable.iter(), ranges, retain, &output)?;
         drop(output);
         Ok(Some(Written {
             keyspace: Arc::clone(keyspace),
             memtable,
             tables,
             heirs,
+            hidden,
         }))
     }
 
@@ -210,6 +223,9 @@ impl Flusher {
         }
         let mut entries = memtable.iter();
         entries.seek_to_first()?;
+        if !entries.valid() {
+            return Ok(None);
+        }
         let smallest = entries.key().to_vec();
         entries.seek_to_last()?;
         let range = (&*smallest, entries.key());
@@ -291,6 +307,11 @@ impl Flusher {
             keyspaces: edits.collect(),
             ..VersionEdit::default()
         };
+        let dropped = edit
+            .keyspaces
+            .iter()
+            .map(|edit| edit.removes.len())
+            .sum::<usize>();
         let files = edit.keyspaces.iter().map(|edit| &edit.adds);
         let files: Vec<Vec<FileMeta>> = files
             .map(|adds| adds.iter().map(|added| added.file.clone()).collect())
@@ -306,6 +327,7 @@ impl Flusher {
             (Counter::operands_collapsed, collapsed),
             (Counter::flushes, live.len() as u64),
             (Counter::flush_bytes, bytes),
+            (Counter::tables_dropped, dropped as u64),
         ]);
         for written in &live {
             let memtable = Some(&written.memtable);
@@ -358,12 +380,30 @@ impl Flusher {
             // With one keyspace a flush may overtake its log: what a power failure leaves then is
             // the state after the flush, so that nothing more than what is durable is to be found.
             reach: Some(end),
+            removes: removes(&version, &written.hidden),
             adds: self
                 .maker
                 .adds(keyspace, tree, (0, run), &written.tables, from),
             ..KeyspaceEdit::new(keyspace.id())
         }
     }
+}
+
+/// The range tombstones of a memtable that is to be flushed. They end with the largest key of the
+/// tables and of the memtable: nothing older lies behind it.
+fn range_tombstones(memtable: &Arc<Memtable>, version: &Version) -> Result<Option<FragmentMerge>> {
+    if !memtable.has_ranges() {
+        return Ok(None);
+    }
+    let mut entries = memtable.iter();
+    entries.seek_to_last()?;
+    let last = entries.valid().then(|| entries.key());
+    let Some(largest) = version.largest().max(last) else {
+        return Ok(None);
+    };
+    let sources: Vec<Box<dyn Fragments>> = vec![Box::new(memtable.fragments())];
+    let (from, to) = (Vec::new(), end_after(largest));
+    Ok(Some(FragmentMerge::new(sources, from, to)))
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use shamba_model::merging::shares_of_read_ahead;
 
 use super::heirs::{Heirs, prepopulate};
+use super::hidden::{end_after, hidden, removes};
 use super::table_maker::TableMaker;
 use crate::budget::merge_readahead;
 use crate::compaction::job::{NewTable, NewTables, write_tables};
 use crate::compaction::{
-    Boundaries, BoundedIter, CompactionFilter, Filtered, Filtering, Inheritance, MergeIter,
-    Parents, Retain, RunFiles, RunIter, TargetRun, Task, TaskInput,
+    Boundaries, BoundedIter, CompactionFilter, Filtered, Filtering, FragmentMerge, Inheritance,
+    MergeIter, Parents, Retain, RunFiles, RunFragments, RunIter, TargetRun, Task, TaskInput,
 };
 use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
@@ -27,6 +28,13 @@ use crate::version::{FileMeta, KeyspaceEdit, VersionEdit};
 
 /// The tables that a cut merge leaves in the run of one of its inputs.
 type RemainingParts<'a> = (&'a TaskInput, NewTables);
+
+/// What a merge wrote, and the files that its range tombstones hide.
+struct MergeResult<'a> {
+    tables: &'a [NewTable],
+    rests: &'a [RemainingParts<'a>],
+    hidden: &'a [FileMeta],
+}
 
 /// The most pages a merge reads at a time from an input.
 const MAX_READAHEAD: u64 = 64;
@@ -139,6 +147,9 @@ impl Merger {
             lazy: false,
             budget: self.shared.budget().clone(),
         };
+        // Files of the inputs too that a range tombstone hides are not read.
+        let fragments = self.fragments(&task.inputs, Vec::new(), Vec::new());
+        let hidden = hidden(&keyspace.version(), fragments, &boundaries)?;
         let children = task
             .inputs
             .iter()
@@ -148,7 +159,7 @@ impl Merger {
                     readahead_pages,
                     ..scan.clone()
                 };
-                let files = RunFiles::Some(input.files.clone());
+                let files = RunFiles::Some(not_in(&input.files, &hidden));
                 RunIter::new(self.files.tables().clone(), files, scan)
             })
             .collect();
@@ -173,9 +184,10 @@ impl Merger {
             heirs.and_then(|inheritance| Heirs::of(inheritance, &self.shared.options().memory));
         output.options.keep = heirs.as_ref().map(Heirs::keep);
         let retain = Retain::new(boundaries.clone(), task.bottom);
-        let mut tables = write_tables(&mut merged, retain, &output)?;
+        let ranges = self.fragments(&task.inputs, Vec::new(), cut.map_or(Vec::new(), end_after));
+        let mut tables = write_tables(&mut merged, ranges, retain, &output)?;
         let rests = match cut {
-            Some(cut) => self.write_rests(keyspace, task, cut, &scan, &boundaries),
+            Some(cut) => self.write_rests(keyspace, task, cut, &scan, (&boundaries, &hidden)),
             None => Ok(Vec::new()),
         };
         let rests = rests.inspect_err(|_| self.files.remove_new(tables.iter()))?;
@@ -188,8 +200,12 @@ impl Merger {
         let expired = tables.expired() + rests.iter().map(|(_, rest)| rest.expired()).sum::<u64>();
         let filtered = tables.filtered();
         let unseen = (filtered != Filtered::default()).then_some(&boundaries);
-        let written_tables = (&tables[..], &rests[..]);
-        let installed = self.install_merge(keyspace, task, written_tables, heirs.as_ref(), unseen);
+        let result = MergeResult {
+            tables: &tables,
+            rests: &rests,
+            hidden: &hidden,
+        };
+        let installed = self.install_merge(keyspace, task, result, heirs.as_ref(), unseen);
         let Some(files) = installed? else {
             return Ok(None);
         };
@@ -220,14 +236,18 @@ impl Merger {
         task: &'a Task,
         cut: &[u8],
         scan: &ScanOptions,
-        boundaries: &Boundaries,
+        (boundaries, hidden): (&Boundaries, &[FileMeta]),
     ) -> Result<Vec<RemainingParts<'a>>> {
         let mut rests: Vec<RemainingParts<'a>> = Vec::new();
         for input in &task.inputs {
             // Files of a run do not meet: one of them at most goes on after the key.
-            let Some(file) = input.files.last().filter(|file| file.largest() > cut) else {
+            let files = not_in(&input.files, hidden);
+            let Some(file) = files.last().filter(|file| file.largest() > cut) else {
                 continue;
             };
+            let of_file = RunFragments::of(self.files.tables(), [file]);
+            let ranges = of_file
+                .map(|of_file| FragmentMerge::new(vec![of_file], end_after(cut), Vec::new()));
             let files = RunFiles::Some(vec![file.clone()]);
             let ahead = readahead_pages(self.shared.working_limit(), &[file.size()]);
             let scan = ScanOptions {
@@ -245,7 +265,7 @@ impl Merger {
                 Parents::Merge(task),
             );
             let retain = Retain::new(boundaries.clone(), false);
-            match write_tables(&mut BoundedIter::after(rest, cut), retain, &output) {
+            match write_tables(&mut BoundedIter::after(rest, cut), ranges, retain, &output) {
                 Ok(tables) => rests.push((input, tables)),
                 Err(error) => {
                     self.files
@@ -264,7 +284,11 @@ impl Merger {
         &self,
         keyspace: &Arc<KeyspaceInner>,
         task: &Task,
-        (tables, rests): (&[NewTable], &[RemainingParts<'_>]),
+        MergeResult {
+            tables,
+            rests,
+            hidden,
+        }: MergeResult<'_>,
         heirs: Option<&Heirs>,
         unseen: Option<&Boundaries>,
     ) -> Result<Option<Vec<FileMeta>>> {
@@ -293,9 +317,12 @@ impl Merger {
         let removed = known(&mut task.files().map(|file| file.memory()));
         let fits = self.files.check_room(added, removed);
         fits.inspect_err(|_| self.files.remove_new(tables.iter().chain(of_rests())))?;
+        let mut gone = removes(&keyspace.version(), hidden);
+        let dropped = gone.len() as u64;
+        gone.extend(task.removes());
         let edit = KeyspaceEdit {
             id: keyspace.id(),
-            removes: task.removes(),
+            removes: gone,
             adds,
             ..KeyspaceEdit::default()
         };
@@ -321,8 +348,24 @@ impl Merger {
             self.files
                 .remove_unlogged(&tree, tables.iter().chain(of_rests()))
         })?;
+        self.shared.metrics().add(Counter::tables_dropped, dropped);
         Ok(Some(files))
     }
+
+    /// The range tombstones of a merge's inputs, from a key on and up to an end.
+    fn fragments(&self, inputs: &[TaskInput], from: Vec<u8>, to: Vec<u8>) -> Option<FragmentMerge> {
+        let tables = self.files.tables();
+        let sources = inputs.iter();
+        let sources = sources.filter_map(|input| RunFragments::of(tables, &input.files));
+        let sources: Vec<_> = sources.collect();
+        (!sources.is_empty()).then(|| FragmentMerge::new(sources, from, to))
+    }
+}
+
+/// Files that are not among others.
+fn not_in(files: &[FileMeta], others: &[FileMeta]) -> Vec<FileMeta> {
+    let stays = |file: &&FileMeta| others.iter().all(|other| other.number() != file.number());
+    files.iter().filter(stays).cloned().collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 mod compact;
 mod flush;
 mod heirs;
+mod hidden;
 mod job_guard;
 mod merge;
 mod table_maker;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::heirs::Heirs;
 use super::table_options::{TableSite, bits_by_place};
 use crate::budget::{
-    Role, easily_known, keys_of_whole_filter, most_of_index, partition_keys, table_buffer,
+    Role, easily_known, keys_of_whole_filter, most_of_index, most_of_ranges, partition_keys,
+    table_buffer,
 };
 use crate::compaction::Parents;
 use crate::compaction::job::{MergeOutput, NewTable};
@@ -111,6 +112,11 @@ impl TableMaker {
             0
         };
         OUTPUT_BYTES + table_buffer(limit) + compressor + keys * KEY_BYTES + long
+    }
+
+    /// The same of range tombstones: encoded, also as what the table says of itself, and as pages.
+    pub(super) fn ranges_memory(&self, key: usize) -> u64 {
+        4 * most_of_ranges(self.shared.limit(), 2 * key as u64)
     }
 
     /// New tables as an edit adds them.

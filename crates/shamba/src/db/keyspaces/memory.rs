@@ -16,7 +16,7 @@ use crate::options::KeyspaceOptions;
 /// What a keyspace takes: itself, its options, also as they are kept, its read state, and a version
 /// of few levels.
 const KEYSPACE_BYTES: usize =
-    shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 1536 + 160;
+    shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 1600 + 160;
 
 /// The bytes that all keyspaces of a database take. Thread-safe.
 #[derive(Debug, Clone, Default)]

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::judge::Logs;
+use crate::base::fragment::last_before;
 use crate::base::key::{SeqNo, Tag};
 use crate::budget::{Role, least_limit_for_key, most_of_key};
 use crate::db::DbInner;
-use crate::db::batch::BatchOps;
+use crate::db::batch::{BatchOps, OpKind};
 use crate::db::buffers::{Entries, log_path};
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::{Error, Result};
@@ -174,10 +175,21 @@ impl<'a> LogReplay<'a> {
                 && seq > keyspace.flushed_seq()
             {
                 self.check_key(op.key.len() as u64)?;
-                let tag = Tag::new(seq, op.kind);
-                if self.make_room(keyspace, op.key.len() + op.value.len())?
-                    && !keyspace.state().active.insert(op.key, tag, op.value)
-                {
+                let (key, value) = (op.key.len(), op.value.len());
+                let insert = |memtable: &Memtable| match op.kind {
+                    OpKind::Entry(kind) => memtable.insert(op.key, Tag::new(seq, kind), op.value),
+                    OpKind::DeleteRange => memtable.writer().insert_range(op.key, op.value, seq),
+                };
+                let size = match op.kind {
+                    OpKind::Entry(_) => key + value,
+                    OpKind::DeleteRange => {
+                        self.check_key(last_before(op.value).len() as u64)?;
+                        let beside =
+                            keyspace.state().active.boundary_bytes() + Memtable::RANGES_BYTES;
+                        Memtable::room_for_range(key, value) + beside
+                    }
+                };
+                if self.make_room(keyspace, size)? && !insert(&keyspace.state().active) {
                     return Err(Error::ValueTooLarge {
                         len: op.value.len(),
                         max: self.db.writes().max_value(),

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::ReadPath;
+use crate::base::fragment::Fragment;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{MAX_SEQNO, SeqNo, Tag};
 use crate::compaction::{RunFiles, RunIter};
@@ -13,6 +14,7 @@ use crate::db::iter::IterOptions;
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::Result;
 use crate::fs::Purpose;
+use crate::memtable::Memtable;
 use crate::table::{Get, GetState, Lookup, ModuleReads, ScanOptions, TableGet};
 use crate::version::FileMeta;
 
@@ -57,10 +59,13 @@ impl ReadPath {
         self.shared.check_open()?;
         let state = keyspace.state();
         keyspace.check_alive()?;
+        // Memtables first, which have most of what is new.
         for memtable in state.memtables() {
-            if memtable.last_seq().is_some_and(|last| last > since)
-                && let Some(key) = first_changed(memtable.iter(), range, since)?
-            {
+            if memtable.last_seq().is_none_or(|last| last <= since) {
+                continue;
+            }
+            let deleted = first_deleted(memtable, range, since);
+            if let Some(key) = deleted.or(first_changed(memtable.iter(), range, since)?) {
                 return Ok(Some(key));
             }
         }
@@ -77,16 +82,53 @@ impl ReadPath {
             Bound::Unbounded => None,
         };
         let (from, to) = (end(&range.lower), end(&range.upper));
+        // Then the files that may have anything newer, and of these the ranges, which are in memory.
         for (_, run) in state.version.runs() {
             let files = run.overlapping_range(from.as_deref(), to.as_deref());
             let newer = files.iter().filter(|file| file.max_seq() > since);
-            let files = RunFiles::Some(newer.cloned().collect());
+            let newer: Vec<FileMeta> = newer.cloned().collect();
+            for file in newer.iter().filter(|file| file.ranges() > 0) {
+                let table = self.tables.get(file)?;
+                let from = from.as_deref().unwrap_or_default();
+                let newer = |one: &Fragment| one.seqs.first().is_some_and(|seq| *seq > since);
+                let deleted = table.ranges().and_then(|ranges| {
+                    let mut newer = ranges.all_from(from).filter(newer);
+                    newer.find_map(|one| range.first_between(&one.start, &one.end))
+                });
+                if deleted.is_some() {
+                    return Ok(deleted);
+                }
+            }
+            let files = RunFiles::Some(newer);
             let iter = RunIter::new(Arc::clone(&self.tables), files, scan.clone());
             if let Some(key) = first_changed(iter, range, since)? {
                 return Ok(Some(key));
             }
         }
         Ok(None)
+    }
+}
+
+/// A key from which on keys of a range were deleted by a range since, in a memtable.
+fn first_deleted(memtable: &Arc<Memtable>, range: &IterOptions, since: SeqNo) -> Option<Vec<u8>> {
+    if !memtable.has_ranges() {
+        return None;
+    }
+    let mut key = match &range.lower {
+        Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+        Bound::Unbounded => Vec::new(),
+    };
+    loop {
+        let cover = memtable.cover_of(&key, MAX_SEQNO);
+        if cover.seq > since
+            && let Some(first) = range.first_between(&key, &cover.end)
+        {
+            return Some(first);
+        }
+        if cover.end.is_empty() || range.past_upper(&cover.end) {
+            return None;
+        }
+        key = cover.end;
     }
 }
 

@@ -42,15 +42,12 @@ impl PointReader<'_> {
 
     /// Gathers the operands of a key, newest first; gives the value that they are merged into.
     fn gather(&mut self, key: &[u8], gathered: &mut Gathered<'_>) -> Result<Option<Vec<u8>>> {
-        // In memtables each entry is found by the number of the one before.
         for memtable in self.state.memtables() {
-            let mut seq = Some(self.seq);
-            while let Some((tag, value)) = seq.and_then(|seq| memtable.get(key, seq)) {
+            for (tag, value) in memtable.entries_of(key, self.seq) {
                 if tag.kind() != Some(EntryKind::Operand) {
                     return Ok(self.base(tag, value));
                 }
                 gathered.add(key, tag, value)?;
-                seq = tag.seq().checked_sub(1);
             }
         }
         // Tables one after the other, each from its newest entry on.
@@ -67,7 +64,7 @@ impl PointReader<'_> {
             };
             let opened = self.path.tables.visit(file)?;
             let opened = opened.as_deref().ok_or(Error::Closed)?;
-            // The same in a table, with a lookup of its own for each of a few.
+            // Each by the number of the one before, with a lookup of its own for a few.
             let mut seq = Some(self.seq);
             for _ in 0..FEW {
                 let Some(now) = seq else { break };
@@ -115,15 +112,22 @@ impl PointReader<'_> {
         let files = RunFiles::Some(vec![file.clone()]);
         let mut entries = RunIter::new(self.path.tables.clone(), files, scan);
         entries.seek(key, Tag::seek(seq))?;
+        let table = self.path.tables.get(file)?;
+        let ranges = table.ranges();
+        let deleted_at = ranges.map_or(0, |ranges| ranges.newest_over(key, self.seq));
         while entries.valid() && entries.key() == key {
             let tag = entries.tag();
+            if tag.seq() < deleted_at {
+                return Ok(Some(None));
+            }
             if tag.kind() != Some(EntryKind::Operand) {
                 return Ok(Some(self.base(tag, entries.value())));
             }
             gathered.add(key, tag, entries.value())?;
             entries.next()?;
         }
-        Ok(None)
+        // Nothing older is seen of what a range deleted.
+        Ok((deleted_at > 0).then_some(None))
     }
 
     /// The value of an entry that is no operand.

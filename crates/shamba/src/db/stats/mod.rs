@@ -89,6 +89,8 @@ pub struct LevelStatistics {
     pub entries: u64,
     /// Tombstones.
     pub tombstones: u64,
+    /// Fragments of range tombstones.
+    pub range_tombstones: u64,
     /// Bytes of filter blocks.
     pub filter_bytes: u64,
     /// Bytes of index blocks.
@@ -261,6 +263,7 @@ fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> L
         bytes: sums.size,
         entries,
         tombstones: sums.tombstones,
+        range_tombstones: sums.ranges,
         filter_bytes,
         index_bytes: sums.index_bytes,
         index_bytes_per_page: sums.index_bytes as f64 / data_pages.max(1) as f64,

@@ -162,7 +162,11 @@ impl<'a> TransactionIter<'a> {
                     };
                     (key.to_vec(), value)
                 }
-                (Some((key, value)), None) => (key, Some(value)),
+                (Some((key, value)), None) => {
+                    let own = &self.transaction.own;
+                    let is_deleted = own.deletes(sources.keyspace.id(), &key);
+                    (key, (!is_deleted).then_some(value))
+                }
                 (None, None) => return Ok(None),
             };
             // One that the transaction deleted is passed over.

@@ -13,8 +13,11 @@
 //! transaction is for one thread at a time; reads of it may be shared.
 
 mod commit;
+mod dependencies;
 mod iter;
+mod own_ranges;
 mod own_writes;
+mod ranges;
 mod retry;
 
 use std::sync::Arc;
@@ -25,9 +28,10 @@ use super::iter::{IterOptions, KeyRange};
 use super::keyspaces::KeyspaceInner;
 use super::write::KeySet;
 use super::{DbInner, DbShared, Keyspace, Snapshot, Value};
-use crate::budget::{Reservation, Role};
+use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::options::{Isolation, TransactionOptions};
+use dependencies::Dependencies;
 pub use iter::TransactionIter;
 use own_writes::{OwnEntry, OwnOperands, OwnWrites};
 pub use retry::CompareAndSwapError;
@@ -62,15 +66,6 @@ pub struct Transaction {
     isolation: Isolation,
     own: OwnWrites,
     depends: Mutex<Dependencies>,
-}
-
-/// What a transaction depends on, and the memory that all of it takes.
-#[derive(Debug)]
-struct Dependencies {
-    keys: KeySet,
-    /// Whether the commit depends on the keys that it writes too.
-    on_written: bool,
-    memory: Reservation,
 }
 
 impl Transaction {
@@ -462,35 +457,4 @@ fn merged(
     let base = own.base.unwrap_or(below);
     let value = keyspace.operator()?.merge(key, base, &own.operands)?;
     Ok(Value::boxed(value.into()))
-}
-
-impl Dependencies {
-    /// Has memory for so many bytes more beside what was written.
-    fn charge(&mut self, own: &OwnWrites, more: usize) -> Result<()> {
-        self.charge_with(own, (0, 0), more)
-    }
-
-    /// The same with a key and a value more.
-    fn charge_with(
-        &mut self,
-        own: &OwnWrites,
-        (key, value): (usize, usize),
-        more: usize,
-    ) -> Result<()> {
-        let mut len = size_of::<Transaction>() + self.keys.bytes() + more;
-        len += own.bytes_with(key, value);
-        if self.on_written {
-            len += own.index_bytes_with(key);
-        }
-        self.memory.hold_transaction(len as u64)
-    }
-
-    /// Adds the keys that were written; they are charged for.
-    fn add_written(&mut self, own: &OwnWrites, default: &Arc<KeyspaceInner>) {
-        let known = own.keyspaces();
-        for (number, key) in own.keys() {
-            let keyspace = known.iter().find(|keyspace| keyspace.id() == number);
-            self.keys.add(keyspace.unwrap_or(default), key);
-        }
-    }
 }

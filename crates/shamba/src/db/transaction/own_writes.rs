@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, btree_map};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
+use super::own_ranges::OwnRanges;
 use crate::base::expiring::EXPIRY_BYTES;
 use crate::base::key::EntryKind;
-use crate::db::batch::{BatchEnd, BatchOps, WriteBatch};
+use crate::db::batch::{BatchEnd, BatchOps, OpKind, WriteBatch};
 use crate::db::iter::IterOptions;
 use crate::db::keyspaces::KeyspaceInner;
 #[cfg(doc)]
 use crate::db::write::KeySet;
+use crate::memtable::Memtable;
 
 /// What a key takes beside its bytes: its place in a node that is half full, as where keys come in
 /// order, and the least that is allocated.
@@ -77,7 +79,9 @@ pub(super) struct OwnOperands<'a> {
 pub(super) struct OwnWrites {
     batch: WriteBatch,
     places: BTreeMap<u32, BTreeMap<Box<[u8]>, WrittenPlace>>,
-    /// Of the keys in `places`.
+    /// Ranges deleted, by keyspace; what was written in them since is in `places`.
+    ranges: BTreeMap<u32, OwnRanges>,
+    /// Of the keys in `places`, and of ranges.
     key_bytes: usize,
     /// The places to go back to, in their order, each with how often it was noted.
     savepoints: Vec<(BatchEnd, usize)>,
@@ -87,6 +91,12 @@ impl OwnWrites {
     /// What the batch takes until it is in tables, with an operation more ([`WriteBatch::memory`]).
     pub(super) fn memory_with(&self, key: usize, value: usize) -> usize {
         self.batch.memory_with(key + value)
+    }
+
+    /// The same with a range deleted.
+    pub(super) fn memory_with_range(&self, start: &[u8], end: &[u8]) -> usize {
+        let room = Memtable::room_for_range(start.len(), end.len());
+        self.batch.memory_with(0) + room + Memtable::RANGES_BYTES
     }
 
     /// What it takes with an operation more, in bytes.
@@ -153,8 +163,48 @@ impl OwnWrites {
         }
     }
 
+    /// Deletes a range of keys of a keyspace of a database; an empty end is none.
+    pub(super) fn push_range(
+        &mut self,
+        (keyspace, database): (&Arc<KeyspaceInner>, u64),
+        start: &[u8],
+        end: &[u8],
+    ) {
+        self.batch.bind(keyspace, database);
+        self.batch.reserve(start.len() + end.len());
+        self.batch.push_range(keyspace.id(), start, end);
+        self.note_range(keyspace.id(), start, end);
+    }
+
+    fn note_range(&mut self, keyspace: u32, start: &[u8], end: &[u8]) {
+        self.key_bytes += OwnRanges::bytes_of(start, end);
+        self.ranges.entry(keyspace).or_default().add(start, end);
+        let Some(places) = self.places.get_mut(&keyspace) else {
+            return;
+        };
+        let to = if end.is_empty() {
+            Bound::Unbounded
+        } else {
+            Bound::Excluded(end)
+        };
+        for (_, place) in places.range_mut::<[u8], _>((Bound::Included(start), to)) {
+            self.key_bytes -= place.bytes();
+            *place = WrittenPlace::Deleted;
+        }
+    }
+
+    /// Whether a range deleted a key.
+    pub(super) fn deletes(&self, keyspace: u32, key: &[u8]) -> bool {
+        let ranges = self.ranges.get(&keyspace);
+        ranges.is_some_and(|ranges| ranges.cover(key))
+    }
+
     fn note_operand(&mut self, keyspace: u32, key: &[u8], operand: Range<usize>) {
         let places = self.places.entry(keyspace).or_default();
+        let is_deleted = self
+            .ranges
+            .get(&keyspace)
+            .is_some_and(|ranges| ranges.cover(key));
         let base = match places.get_mut(key) {
             Some(WrittenPlace::Merged(merged)) => {
                 self.key_bytes += OPERAND_BYTES;
@@ -162,6 +212,7 @@ impl OwnWrites {
             }
             Some(WrittenPlace::Value(value)) => Some(Some(value.clone())),
             Some(WrittenPlace::Deleted) => Some(None),
+            None if is_deleted => Some(None),
             None => None,
         };
         let operands = vec![operand];
@@ -190,8 +241,14 @@ impl OwnWrites {
 
     /// What it says of a key, if it says anything.
     pub(super) fn get(&self, keyspace: u32, key: &[u8]) -> Option<OwnEntry<'_>> {
-        let place = self.places.get(&keyspace)?.get(key)?;
-        Some(self.entry(place))
+        let place = self
+            .places
+            .get(&keyspace)
+            .and_then(|places| places.get(key));
+        match place {
+            Some(place) => Some(self.entry(place)),
+            None => self.deletes(keyspace, key).then_some(OwnEntry::Deleted),
+        }
     }
 
     /// What it says of each key of a range, from both ends.
@@ -212,6 +269,14 @@ impl OwnWrites {
         self.places
             .iter()
             .flat_map(|(&keyspace, places)| places.keys().map(move |key| (keyspace, &**key)))
+    }
+
+    /// The ranges deleted, by keyspace.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = (u32, &[u8], &[u8])> {
+        self.ranges.iter().flat_map(|(&keyspace, ranges)| {
+            let all = ranges.all().iter();
+            all.map(move |(start, end)| (keyspace, &**start, &**end))
+        })
     }
 
     /// The keyspaces written to, all but the default one.
@@ -261,6 +326,7 @@ impl OwnWrites {
         };
         self.batch.truncate(end);
         self.places.clear();
+        self.ranges.clear();
         self.key_bytes = 0;
         // Taken out, so that what it says can be noted.
         let batch = std::mem::take(&mut self.batch);
@@ -269,11 +335,17 @@ impl OwnWrites {
             let end = batch.size() - ops.0.len();
             let value = end - op.value.len()..end;
             let place = match op.kind {
-                EntryKind::Put => WrittenPlace::Value(value),
-                EntryKind::Expiring => WrittenPlace::Value(value.start + EXPIRY_BYTES..end),
-                EntryKind::Delete => WrittenPlace::Deleted,
-                EntryKind::Operand => {
+                OpKind::Entry(EntryKind::Put) => WrittenPlace::Value(value),
+                OpKind::Entry(EntryKind::Expiring) => {
+                    WrittenPlace::Value(value.start + EXPIRY_BYTES..end)
+                }
+                OpKind::Entry(EntryKind::Delete) => WrittenPlace::Deleted,
+                OpKind::Entry(EntryKind::Operand) => {
                     self.note_operand(op.keyspace, op.key, value);
+                    continue;
+                }
+                OpKind::DeleteRange => {
+                    self.note_range(op.keyspace, op.key, op.value);
                     continue;
                 }
             };

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::base::fragment::is_before;
 use crate::db::iter::IterOptions;
 use crate::db::keyspaces::KeyspaceInner;
 
@@ -132,6 +133,18 @@ impl KeySet {
     pub(super) fn contains(&self, keyspace: u32, key: &[u8]) -> bool {
         let keys = self.keyspaces.get(&keyspace);
         keys.is_some_and(|keys| keys.points.contains(key) || is_covered(&keys.ranges, key))
+    }
+
+    /// A key of the set between two, the first included; an empty second is no end.
+    pub(super) fn first_between(&self, keyspace: u32, start: &[u8], end: &[u8]) -> Option<Vec<u8>> {
+        let keys = self.keyspaces.get(&keyspace)?;
+        let from = (Bound::Included(start), Bound::Unbounded);
+        let mut points = keys.points.range::<[u8], _>(from);
+        let point = points.next().filter(|point| is_before(point, end));
+        let mut ranges = keys.ranges.iter();
+        point
+            .map(|point| point.to_vec())
+            .or_else(|| ranges.find_map(|range| range.first_between(start, end)))
     }
 
     /// The name of a keyspace that has keys in it.

@@ -24,7 +24,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::background::Background;
-use super::batch::{BatchOps, WriteBatch};
+use super::batch::{BatchOp, BatchOps, OpKind, WriteBatch};
 use super::buffers::{Entries, Memtables, WalFiles, Writer};
 use super::context::DbContext;
 use super::keyspaces::KeyspaceInner;
@@ -33,7 +33,7 @@ use crate::base::clock;
 use crate::base::key::{SeqNo, Tag};
 use crate::budget::{LARGE, LONG_KEY, map_large_allocations, map_long_keys};
 use crate::error::{Error, Result};
-use crate::memtable::Memtable;
+use crate::memtable::{Memtable, MemtableWriter};
 use crate::metrics::Counter;
 use crate::options::{Durability, WriteOptions};
 use crate::version::Feature;
@@ -250,6 +250,9 @@ impl WritePath {
         if group.iter().any(|(batch, _)| batch.expires()) {
             self.wal.state_feature(Feature::Expiring)?;
         }
+        if group.iter().any(|(batch, _)| batch.has_ranges()) {
+            self.wal.state_feature(Feature::RangeTombstones)?;
+        }
         let first = writer.log.last_seq() + 1;
         let whole = writer.log.len();
         let next = self
@@ -299,7 +302,8 @@ impl WritePath {
         let id = first.only_keyspace()?;
         let mut ours = Entries::default();
         for (batch, _) in group {
-            if batch.only_keyspace() != Some(id) {
+            // What a range tombstone takes is known only where it goes.
+            if batch.only_keyspace() != Some(id) || batch.has_ranges() {
                 return None;
             }
             ours.add(batch.len(), batch.size());
@@ -338,7 +342,7 @@ impl WritePath {
             .iter()
             .flat_map(|(batch, _)| BatchOps(batch.rep()).flatten());
         for (seq, op) in (first..).zip(ops) {
-            if !inserter.insert(op.key, Tag::new(seq, op.kind), op.value) {
+            if !insert(&mut inserter, &op, seq) {
                 return Err(self.never_fits(op.value.len()));
             }
             bytes += (op.key.len() + op.value.len()) as u64;
@@ -372,18 +376,24 @@ impl WritePath {
             of_record.map(|(i, op)| (op, i > 0 && *durability == Durability::Buffered))
         });
         for (seq, (op, within_record)) in (first..).zip(ops) {
-            let size = op.key.len() + op.value.len();
-            let entry = Entries {
-                count: 1,
-                bytes: size,
-            };
-            let tag = Tag::new(seq, op.kind);
+            let bytes_of_op = op.key.len() + op.value.len();
             if target
                 .as_ref()
                 .is_none_or(|target| target.keyspace.id() != op.keyspace)
             {
                 target = writer.keyspaces.get(&op.keyspace).map(WriteTarget::of);
             }
+            let size = match (op.kind, &target) {
+                (OpKind::DeleteRange, Some(target)) => {
+                    let beside = target.memtable.boundary_bytes() + Memtable::RANGES_BYTES;
+                    Memtable::room_for_range(op.key.len(), op.value.len()) + beside
+                }
+                _ => bytes_of_op,
+            };
+            let entry = Entries {
+                count: 1,
+                bytes: size,
+            };
             // A keyspace that was dropped after the batch was checked: nobody can read it.
             if let Some(current) = &target
                 && (self.memtables.crowded(writer)
@@ -392,7 +402,7 @@ impl WritePath {
                         .exceeds_capacity(&current.keyspace, &current.memtable, size)
                     || !current.memtable.fits(1, size)
                     || !self.memtables.charge(&current.memtable, entry)
-                    || !current.memtable.insert(op.key, tag, op.value))
+                    || !insert(&mut current.memtable.writer(), &op, seq))
             {
                 // A batch half applied can only be completed by recovery: stop writes.
                 let keyspace = current.keyspace.clone();
@@ -407,14 +417,23 @@ impl WritePath {
                     .make_room(writer, &keyspace, size)
                     .inspect_err(|error| self.shared.poison(error))?;
                 let fresh = WriteTarget::of(&keyspace);
-                if !fresh.memtable.insert(op.key, tag, op.value) {
+                if !insert(&mut fresh.memtable.writer(), &op, seq) {
                     return Err(self.never_fits(op.value.len()));
                 }
                 target = Some(fresh);
             }
-            bytes += size as u64;
+            bytes += bytes_of_op as u64;
         }
         Ok(bytes)
+    }
+}
+
+/// Puts an operation into a memtable where it has room.
+#[inline]
+fn insert(inserter: &mut MemtableWriter<'_>, op: &BatchOp<'_>, seq: SeqNo) -> bool {
+    match op.kind {
+        OpKind::Entry(kind) => inserter.insert(op.key, Tag::new(seq, kind), op.value),
+        OpKind::DeleteRange => inserter.insert_range(op.key, op.value, seq),
     }
 }
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::{SMALL_COPY, WritePath, map_if_large};
 use crate::base::clock;
+use crate::base::fragment::last_before;
 use crate::budget::{AdmittedWork, Permit, Reservation, Role};
 use crate::db::batch::WriteBatch;
+use crate::db::iter::IterOptions;
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::Result;
 use crate::options::WriteOptions;
@@ -46,6 +48,24 @@ impl WritePath {
         let mut batch = WriteBatch::new();
         batch.bind(keyspace, database);
         batch.push_operand(keyspace.id(), key, operand);
+        self.write_sized(batch, options, None)
+    }
+
+    /// Deletes the keys of a range of a keyspace, which may be one beside the default one.
+    pub(in crate::db) fn delete_range(
+        &self,
+        (keyspace, database): (&Arc<KeyspaceInner>, u64),
+        range: &IterOptions,
+        options: WriteOptions,
+    ) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        if let Some((start, end)) = range.ends()? {
+            let longer = start.len().max(last_before(&end).len());
+            self.check_sizes(longer, 0)?;
+            map_if_large(longer, 0);
+            batch.bind(keyspace, database);
+            batch.push_range(keyspace.id(), &start, &end);
+        }
         self.write_sized(batch, options, None)
     }
 

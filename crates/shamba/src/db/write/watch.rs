@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::key_set::KeySet;
 use super::{WritePath, lock_soon};
-use crate::db::batch::{BatchOps, WriteBatch};
+use crate::db::batch::{BatchOp, BatchOps, OpKind, WriteBatch};
 use crate::error::{Error, Result};
 
 /// The keys of a commit, and the first of them that others wrote since it watches.
@@ -33,8 +33,18 @@ impl WatchedKeys {
             return;
         }
         let mut ops = BatchOps(batch.rep()).flatten();
-        if let Some(op) = ops.find(|op| self.keys.contains(op.keyspace, op.key)) {
-            self.hit.get_or_init(|| (op.keyspace, op.key.into()));
+        let hit = |op: BatchOp<'_>| {
+            let key = match op.kind {
+                OpKind::Entry(_) => {
+                    let contains = self.keys.contains(op.keyspace, op.key);
+                    contains.then(|| op.key.to_vec())
+                }
+                OpKind::DeleteRange => self.keys.first_between(op.keyspace, op.key, op.value),
+            };
+            Some((op.keyspace, key?.into_boxed_slice()))
+        };
+        if let Some(hit) = ops.find_map(hit) {
+            self.hit.get_or_init(|| hit);
         }
     }
 

@@ -57,7 +57,7 @@ impl<'a> PendingGet<'a> {
     /// needed.
     pub(crate) fn poll(&mut self) -> Result<Option<TableGet>> {
         if let Some(answer) = self.answer.take() {
-            return Ok(Some(answer));
+            return Ok(Some(self.get().or_tombstone(answer)));
         }
         match self.get().poll()? {
             Poll::Answer(answer) => Ok(Some(answer)),

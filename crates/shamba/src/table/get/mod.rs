@@ -29,6 +29,7 @@ use self::search::BlockLocation;
 use super::pinned::Pinned;
 use super::reader::Table;
 use crate::base::digest::KeyDigest;
+use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::error::Result;
 
 pub(crate) use batch_read::PendingGet;
@@ -91,6 +92,8 @@ pub(crate) struct GetState {
     block: Option<u32>,
     /// Where the data block lies, once the index has told.
     location: Option<BlockLocation>,
+    /// The newest range tombstone over the key that its reader sees; 0 for none.
+    deleted_at: SeqNo,
     trace: Trace,
 }
 
@@ -109,6 +112,9 @@ impl GetState {
             probed: ProbedColumns::default(),
             block: None,
             location: None,
+            deleted_at: table.ranges.as_deref().map_or(0, |ranges| {
+                ranges.newest_over(lookup.key(), lookup.tag().seq())
+            }),
             trace: Trace::default(),
         }
     }
@@ -149,7 +155,7 @@ impl<'a> Get<'a> {
                 Poll::Read(need) => need,
             };
             if let Some(answer) = self.read(&need)? {
-                return Ok(answer);
+                return Ok(self.or_tombstone(answer));
             }
         }
     }
@@ -157,6 +163,39 @@ impl<'a> Get<'a> {
     /// Goes on as far as memory reaches. Polled again without what it needs, it looks for it again.
     #[inline(always)]
     pub(crate) fn poll(&mut self) -> Result<Poll> {
+        if self.state.deleted_at != 0 {
+            return self.poll_deleted();
+        }
+        self.poll_entries()
+    }
+
+    /// The same, where a range tombstone is over the key: entries that are newer win.
+    #[cold]
+    fn poll_deleted(&mut self) -> Result<Poll> {
+        let deleted_at = self.state.deleted_at;
+        let ranges = self.table.ranges.as_deref();
+        if ranges.is_some_and(|ranges| ranges.hides_all(deleted_at)) {
+            return Ok(Poll::Answer(deleted(deleted_at)));
+        }
+        Ok(match self.poll_entries()? {
+            Poll::Answer(answer) => Poll::Answer(self.or_tombstone(answer)),
+            needs => needs,
+        })
+    }
+
+    /// What entries say, unless the range tombstone over the key is newer.
+    #[inline]
+    pub(super) fn or_tombstone(&self, answer: TableGet) -> TableGet {
+        let deleted_at = self.state.deleted_at;
+        match &answer {
+            _ if deleted_at == 0 => answer,
+            TableGet::Found { tag, .. } if tag.seq() > deleted_at => answer,
+            TableGet::Found { .. } | TableGet::Absent => deleted(deleted_at),
+        }
+    }
+
+    #[inline(always)]
+    fn poll_entries(&mut self) -> Result<Poll> {
         if self.state.partition >= self.table.top.len() {
             return Ok(Poll::Answer(TableGet::Absent));
         }
@@ -177,5 +216,13 @@ impl<'a> Get<'a> {
     #[inline]
     fn digest(&mut self) -> KeyDigest {
         self.lookup.digest(&mut self.state.trace.hashes)
+    }
+}
+
+/// A deletion of this number.
+fn deleted(seq: SeqNo) -> TableGet {
+    TableGet::Found {
+        tag: Tag::new(seq, EntryKind::Delete),
+        value: TableValue::Owned(Box::default()),
     }
 }

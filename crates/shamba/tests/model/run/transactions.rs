@@ -2,7 +2,7 @@
 //! one may say follows from what the reference holds that was written since it began.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 
 use shamba::{
     CompareAndSwapError, Durability, Error, Isolation, IterOptions, Transaction,
@@ -12,7 +12,7 @@ use shamba::{
 use super::Run;
 use super::merges::MOST_OPERANDS;
 use crate::common::story::told;
-use crate::reference::{Bytes, Change, Point, Write};
+use crate::reference::{Bytes, Change, Point, Write, covers, has_keys};
 
 /// A key of a keyspace.
 type Place = (String, Vec<u8>);
@@ -35,7 +35,9 @@ pub(super) struct HeldTransaction {
     isolation: Isolation,
     pub(super) at: Point,
     own: Own,
-    savepoints: Vec<Own>,
+    /// The ranges that it deleted; what it wrote there since is in `own`.
+    deleted: Vec<(String, IterOptions)>,
+    savepoints: Vec<(Own, Vec<(String, IterOptions)>)>,
     /// What the commit depends on, beside what it writes.
     points: BTreeSet<Place>,
     ranges: Vec<(String, IterOptions)>,
@@ -51,17 +53,6 @@ fn is_refusal(error: &Error) -> bool {
             | Error::BatchTooLarge { .. }
             | Error::IteratorsExhausted { .. }
     )
-}
-
-fn bounds(options: &IterOptions) -> (Bound<&[u8]>, Bound<&[u8]>) {
-    (
-        options.lower.as_ref().map(Vec::as_slice),
-        options.upper.as_ref().map(Vec::as_slice),
-    )
-}
-
-fn covers(options: &IterOptions, key: &[u8]) -> bool {
-    RangeBounds::<[u8]>::contains(&bounds(options), key)
 }
 
 impl OwnKey {
@@ -87,12 +78,33 @@ impl HeldTransaction {
     /// What it wrote itself of a key; unless that is all of it, a serializable one depends on the
     /// key.
     fn own_or_depend(&mut self, place: &Place, for_update: bool) -> OwnKey {
-        let own = self.own.get(place).cloned().unwrap_or_default();
+        let own = self.own.get(place).cloned();
+        let own = own.unwrap_or_else(|| self.unwritten(place));
         if for_update || own.base.is_none() && self.isolation == Isolation::Serializable {
             self.points.insert(place.clone());
         }
         self.bytes += 100 + place.1.len();
         own
+    }
+
+    /// What it did to a key that it did not write: it may have deleted a range with it.
+    fn unwritten(&self, (name, key): &Place) -> OwnKey {
+        if self.deletes(name, key) {
+            OwnKey::of(None)
+        } else {
+            OwnKey::default()
+        }
+    }
+
+    /// Whether it deleted a range with a key.
+    fn deletes(&self, name: &str, key: &[u8]) -> bool {
+        let mut deleted = self.deleted.iter();
+        deleted.any(|(of, range)| of == name && covers(range, key))
+    }
+
+    fn merged_into(&mut self, place: Place) -> &mut OwnKey {
+        let unwritten = self.unwritten(&place);
+        self.own.entry(place).or_insert(unwritten)
     }
 
     /// Whether a key has room for an operand more, in the database and in the transaction.
@@ -102,7 +114,12 @@ impl HeldTransaction {
     }
 
     fn uses(&self, name: &str) -> bool {
-        let savepoints = self.savepoints.iter().flat_map(Own::keys);
+        let savepoints = self.savepoints.iter().flat_map(|(own, _)| own.keys());
+        let mut deleted = self.savepoints.iter().flat_map(|(_, deleted)| deleted);
+        if deleted.any(|range| range.0 == name) || self.deleted.iter().any(|range| range.0 == name)
+        {
+            return true;
+        }
         let mut places = self.own.keys().chain(&self.points).chain(savepoints);
         places.any(|place| place.0 == name) || self.ranges.iter().any(|range| range.0 == name)
     }
@@ -153,6 +170,7 @@ impl Run {
             isolation,
             at: self.point(),
             own: Own::new(),
+            deleted: Vec::new(),
             savepoints: Vec::new(),
             points: BTreeSet::new(),
             ranges: Vec::new(),
@@ -168,7 +186,12 @@ impl Run {
         let place = (self.name(), self.key());
         let way = self.rng.below(4);
         self.note(|| format!("read {place:?} in that of {:?}, way {way}", held.at));
-        let own = held.own_or_depend(&place, way == 0);
+        let merged = held.own.get(&place).filter(|own| !own.operands.is_empty());
+        let own = match merged.filter(|_| way == 1) {
+            // It is there whatever lies below.
+            Some(own) => own.clone(),
+            None => held.own_or_depend(&place, way == 0),
+        };
         let wanted = own.value(|| self.value_then(&place, held.at));
         let (name, key) = &place;
         let real = &self.keyspaces[name].real;
@@ -251,6 +274,7 @@ impl Run {
             )
         });
         let mut map = self.keyspaces[&name].model.borrow().map_at(held.at);
+        map.retain(|key, _| !held.deletes(&name, key));
         for ((_, key), own) in held.own.iter().filter(|((of, _), _)| *of == name) {
             match own.value(|| map.get(key).map(|value| Bytes::from(&**value))) {
                 Some(value) => map.insert(key.clone(), value.to_vec()),
@@ -310,6 +334,10 @@ impl Run {
 
     fn write_in_transaction(&mut self, mut held: HeldTransaction) -> Option<HeldTransaction> {
         for _ in 0..self.rng.between(1, 4) {
+            if self.rng.one_in(10) {
+                self.delete_range_in_transaction(&mut held);
+                continue;
+            }
             let place = (self.name(), self.key());
             let len = if self.rng.one_in(20) { 3000 } else { 60 };
             let len = self.rng.below(len) as usize;
@@ -343,6 +371,35 @@ impl Run {
         Some(held)
     }
 
+    fn delete_range_in_transaction(&mut self, held: &mut HeldTransaction) {
+        let (name, range) = (self.name(), self.range());
+        self.note(|| format!("delete of {name} {range:?} in that of {:?}", held.at));
+        let bounds = (range.lower.clone(), range.upper.clone());
+        let done = if name == "default" && self.rng.one_in(2) {
+            held.real.delete_range(bounds)
+        } else {
+            let real = &self.keyspaces[&name].real;
+            held.real.delete_range_in(real, bounds)
+        };
+        self.ops += 1;
+        match done {
+            Ok(()) => {
+                let written = held.own.iter_mut();
+                let within = written.filter(|((of, key), _)| *of == name && covers(&range, key));
+                within.for_each(|(_, own)| *own = OwnKey::of(None));
+                if has_keys(&range) {
+                    held.deleted.push((name, range));
+                    held.bytes += 600;
+                }
+            }
+            Err(error) => {
+                self.note(|| format!("refused: {error}"));
+                let inverted = matches!(error, Error::InvertedRange { .. });
+                assert!(inverted || is_refusal(&error), "{error}");
+            }
+        }
+    }
+
     fn merge_in_transaction(&mut self, held: &mut HeldTransaction, place: Place) {
         let operand = self.operand();
         self.note(|| format!("merge {operand:?} into {place:?} in that of {:?}", held.at));
@@ -357,8 +414,7 @@ impl Run {
         match done {
             Ok(()) => {
                 held.bytes += 200 + key.len() + operand.len();
-                let own = held.own.entry(place).or_default();
-                own.operands.push(operand.into());
+                held.merged_into(place).operands.push(operand.into());
             }
             // It is as it was before.
             Err(error) => {
@@ -373,7 +429,8 @@ impl Run {
         self.note(|| format!("savepoint of that of {:?}, way {way}", held.at));
         if way < 2 {
             held.real.set_savepoint();
-            held.savepoints.push(held.own.clone());
+            let then = (held.own.clone(), held.deleted.clone());
+            held.savepoints.push(then);
             return held;
         }
         let done = if way == 2 {
@@ -385,7 +442,7 @@ impl Run {
             Some(then) => {
                 done.unwrap();
                 if way == 2 {
-                    held.own = then;
+                    (held.own, held.deleted) = then;
                 }
             }
             None => assert!(matches!(done, Err(Error::NoSavepoint)), "{done:?}"),
@@ -414,8 +471,7 @@ impl Run {
             };
             match done {
                 Ok(()) if merges => {
-                    let own = held.own.entry(place).or_default();
-                    own.operands.push(value.into());
+                    held.merged_into(place).operands.push(value.into());
                 }
                 Ok(()) => drop(held.own.insert(place, OwnKey::of(Some(value.into())))),
                 Err(error) => {
@@ -447,8 +503,13 @@ impl Run {
                 see(model.change_of(key, held.at));
             }
         }
-        for (name, range) in &held.ranges {
+        let snapshot = held.isolation == Isolation::Snapshot;
+        let deleted = held.deleted.iter().filter(|_| snapshot);
+        for (name, range) in held.ranges.iter().chain(deleted) {
             if let Some(model) = model(name) {
+                if model.is_range_deleted_since(range, held.at) {
+                    see(Change::AbsentAgain);
+                }
                 let changes = model.changes_since(held.at);
                 let inside = changes.filter(|(key, _)| covers(range, key));
                 inside.for_each(|(_, change)| see(change));
@@ -458,11 +519,15 @@ impl Run {
     }
 
     pub(super) fn commit_transaction(&mut self, held: HeldTransaction) {
-        let writes = !held.own.is_empty();
+        let writes = !held.own.is_empty() || !held.deleted.is_empty();
         let (must, may) = self.conflicts(&held);
         let known = |name: &String| self.keyspaces.contains_key(name);
         let written = held.own.keys().chain(&held.points).map(|place| &place.0);
-        let read = held.ranges.iter().map(|range| &range.0);
+        let read = held
+            .ranges
+            .iter()
+            .chain(&held.deleted)
+            .map(|range| &range.0);
         let dropped = !written.chain(read).all(known);
         let durability = *self.rng.pick(&[
             None,
@@ -470,7 +535,12 @@ impl Run {
             Some(Durability::Buffered),
             Some(Durability::Synced),
         ]);
-        self.note(|| format!("commit that of {:?}: {:?}", held.at, held.own));
+        self.note(|| {
+            format!(
+                "commit that of {:?}: {:?} {:?}",
+                held.at, held.deleted, held.own
+            )
+        });
         let ttl = self.ttl();
         let options = WriteOptions::new().durability(durability).ttl(ttl);
         match held.real.commit_with(options) {
@@ -485,6 +555,8 @@ impl Run {
                 assert!(
                     held.points.contains(&place)
                         || held.isolation == Isolation::Snapshot && held.own.contains_key(&place)
+                        || held.isolation == Isolation::Snapshot
+                            && held.deleted.iter().any(in_range)
                         || held.ranges.iter().any(in_range),
                     "{place:?} is none of those depended on"
                 );
@@ -501,6 +573,9 @@ impl Run {
         }
         if writes {
             self.ops += held.own.len() as u64;
+            for (name, range) in &held.deleted {
+                self.record_range(name, range);
+            }
             for ((name, key), own) in held.own {
                 if let Some(value) = own.base {
                     let expiry = self.expiry(&name, ttl);

@@ -1,0 +1,204 @@
+//! What range tombstones hide from an iterator, and how it gets past that without reading it. One
+//! thread at a time.
+//!
+//! An entry is hidden by any newer tombstone over its key. Of a source, what is over a key is newer
+//! than all that older sources have of the key; so once an iterator has come past a few hidden
+//! entries, the sources older than the tombstone's go to the end of what it covers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use super::Cursor;
+use crate::base::fragment::{Cover, is_before, lesser_end, newest_seen};
+use crate::base::iter::{Direction, InternalIterator};
+use crate::base::key::SeqNo;
+use crate::error::Result;
+use crate::memtable::Memtable;
+use crate::table::TableCache;
+use crate::version::{FileMeta, Run};
+
+/// Hidden entries that are passed one by one before sources are searched anew. A search takes about
+/// as long as so many. Not measured.
+const FEW: usize = 8;
+
+/// A source with range tombstones, by its number among those merged.
+enum CoverSource {
+    Memtable(Weak<Memtable>),
+    Run(Arc<Run>),
+}
+
+/// The range tombstones that an iterator meets.
+pub(super) struct RangeCovers {
+    tables: Arc<TableCache>,
+    sources: Vec<(usize, CoverSource)>,
+    seq: SeqNo,
+    lost: Option<Arc<AtomicBool>>,
+    /// What is over the keys around the one asked for last, if it was asked for, and the number of
+    /// the source that has it.
+    known: Option<(Cover, usize)>,
+    /// Entries that it hid so far.
+    passed: usize,
+}
+
+impl RangeCovers {
+    /// Those of memtables and runs, by their numbers, for readers of a sequence number, if there are
+    /// any.
+    pub(super) fn new<'a>(
+        tables: &Arc<TableCache>,
+        (memtables, lost): (
+            impl Iterator<Item = (usize, &'a Arc<Memtable>)>,
+            Option<&Arc<AtomicBool>>,
+        ),
+        runs: impl Iterator<Item = (usize, &'a Arc<Run>)>,
+        seq: SeqNo,
+    ) -> Option<Box<RangeCovers>> {
+        let memtables = memtables.filter(|(_, memtable)| memtable.has_ranges());
+        let memtables = memtables.map(|(at, memtable)| {
+            let source = CoverSource::Memtable(Arc::downgrade(memtable));
+            (at, source)
+        });
+        let runs = runs.filter(|(_, run)| run.sums().ranges > 0);
+        let runs = runs.map(|(at, run)| (at, CoverSource::Run(run.clone())));
+        let sources: Vec<_> = memtables.chain(runs).collect();
+        (!sources.is_empty()).then(|| {
+            Box::new(RangeCovers {
+                tables: tables.clone(),
+                sources,
+                seq,
+                lost: lost.cloned(),
+                known: None,
+                passed: 0,
+            })
+        })
+    }
+
+    /// What it takes, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        let keys = self.known.as_ref().map_or(0, |(cover, _)| {
+            cover.start.capacity() + cover.end.capacity()
+        });
+        size_of::<Self>() + self.sources.capacity() * size_of::<(usize, CoverSource)>() + keys
+    }
+
+    /// The newest tombstone over a key; 0 for none.
+    fn over(&mut self, key: &[u8]) -> Result<SeqNo> {
+        let is_around = |cover: &Cover| cover.start.as_slice() <= key && is_before(key, &cover.end);
+        if let Some((cover, _)) = self.known.as_ref().filter(|(cover, _)| is_around(cover)) {
+            return Ok(cover.seq);
+        }
+        self.passed = 0;
+        let mut all = (Cover::default(), 0);
+        for (at, source) in &self.sources {
+            let cover = match source {
+                CoverSource::Memtable(memtable) => match memtable.upgrade() {
+                    Some(memtable) => memtable.cover_of(key, self.seq),
+                    // It is in tables by now.
+                    None => {
+                        if let Some(lost) = &self.lost {
+                            lost.store(true, Ordering::Relaxed);
+                        }
+                        self.known = None;
+                        return Ok(0);
+                    }
+                },
+                CoverSource::Run(run) => cover_in(run, &self.tables, key, self.seq)?,
+            };
+            if cover.start > all.0.start {
+                all.0.start = cover.start;
+            }
+            all.0.end = lesser_end(&all.0.end, &cover.end).to_vec();
+            if cover.seq > all.0.seq {
+                (all.0.seq, all.1) = (cover.seq, *at);
+            }
+        }
+        let seq = all.0.seq;
+        self.known = Some(all);
+        Ok(seq)
+    }
+}
+
+/// What is over a key in a run, for readers of a number.
+fn cover_in(run: &Run, tables: &TableCache, key: &[u8], seq: SeqNo) -> Result<Cover> {
+    let Some(file) = run.find(key) else {
+        let next = run.file_at(run.lower_bound(key)).map(FileMeta::smallest);
+        return Ok(Cover {
+            seq: 0,
+            start: key.to_vec(),
+            end: next.unwrap_or_default().to_vec(),
+        });
+    };
+    // Up to the largest key, which may be the key itself: nothing lies between it and the next.
+    let nothing = |start: &[u8]| Cover {
+        seq: 0,
+        start: start.to_vec(),
+        end: [file.largest(), &[0]].concat(),
+    };
+    if file.ranges() == 0 {
+        return Ok(nothing(file.smallest()));
+    }
+    let table = tables.get(file)?;
+    let Some(ranges) = table.ranges() else {
+        return Ok(nothing(file.smallest()));
+    };
+    let before = ranges.at_or_before(key);
+    if let Some(over) = before.as_ref().filter(|over| is_before(key, &over.end)) {
+        return Ok(Cover {
+            seq: newest_seen(over.seqs.iter().copied(), seq),
+            start: over.start.clone(),
+            end: over.end.clone(),
+        });
+    }
+    let start = before.map(|before| before.end);
+    let mut cover = nothing(start.as_deref().unwrap_or(file.smallest()));
+    if let Some(after) = ranges.at_or_after(key) {
+        cover.end = after.start;
+    }
+    Ok(cover)
+}
+
+impl Cursor {
+    /// Whether the merge's entry is hidden by a range tombstone.
+    pub(super) fn is_hidden(&mut self) -> Result<bool> {
+        let Some(covers) = &mut self.covers else {
+            return Ok(false);
+        };
+        Ok(self.merge.tag().seq() < covers.over(self.merge.key())?)
+    }
+
+    /// Goes past the merge's entry, or what it waits for, if a range tombstone hides it; false, and
+    /// nothing changes, if none does or the range ends before it.
+    #[cold]
+    pub(super) fn pass_hidden(&mut self, direction: Direction) -> Result<bool> {
+        let Some(covers) = &mut self.covers else {
+            return Ok(false);
+        };
+        let key = self.merge.key();
+        if direction == Direction::Forward && self.options.past_upper(key) {
+            return Ok(false);
+        }
+        let over = covers.over(key)?;
+        let Some((cover, by)) = covers.known.as_ref().filter(|_| over > 0) else {
+            return Ok(false);
+        };
+        let is_older = self.merge.source().is_some_and(|source| source > *by);
+        if self.merge.is_deferred() {
+            if is_older {
+                self.merge.skip_older(*by, direction, cover)?;
+            }
+            return Ok(is_older);
+        }
+        if self.merge.tag().seq() >= over {
+            return Ok(false);
+        }
+        covers.passed += 1;
+        if is_older && covers.passed > FEW {
+            self.merge.skip_older(*by, direction, cover)?;
+        } else {
+            match direction {
+                Direction::Forward => self.merge.next()?,
+                Direction::Backward => self.merge.prev()?,
+            }
+        }
+        Ok(true)
+    }
+}
