@@ -8,9 +8,13 @@
 //! engine can (RocksDB and ours: for others it counts in the group). Each engine runs in a fresh
 //! process and a fresh directory; engines alternate, and the medians of the repetitions are
 //! compared. Every answer is checked.
+//!
+//! With [`Settings::workloads`] it does what [`data_model`] says instead.
 mod compared;
+mod data_model;
 
 pub use compared::{Compared, dots, is_throughput, phases};
+pub use data_model::{LargeReads, Workload, WorkloadCell};
 
 use crate::cell::{self, Measurement};
 use crate::container::{self, Container};
@@ -67,6 +71,11 @@ pub struct Settings {
     /// Engines, the one to judge first.
     #[arg(long, value_delimiter = ',', required = true)]
     pub engines: Vec<String>,
+    /// Instead of entries in memory and under pressure: more of the data model. Counters and
+    /// accounts are a fiftieth of the entries, large values a 250th; transfers are a fifth of the
+    /// reads, lookups of large values a twentieth.
+    #[arg(long, value_delimiter = ',')]
+    pub workloads: Vec<Workload>,
     /// Entries.
     #[arg(long, default_value_t = 5_000_000)]
     pub entries: u64,
@@ -217,22 +226,14 @@ impl Cell {
         let memory = ((bytes as f64 * PRESSURE) as u64).max(shamba::MIN_MEMORY);
         container::forget_files(database)?;
         let limit = memory + container::ALLOWANCE;
-        let container = Container::new(limit);
-        let measured = press(Pressed {
-            cell: self.clone(),
-            database: database.to_owned(),
-            memory,
-            container: container.as_ref().map(|group| group.dir().to_owned()),
-        });
-        let (mut lines, killed) = match (measured, &container) {
-            (Ok(lines), _) => (lines, false),
-            // It took more than the limit: that is a result.
-            (Err(Error::Killed(_)), Some(_)) => (Vec::new(), true),
-            (Err(error), _) => return Err(error),
-        };
-        lines.push(Line::fact(KILLED, f64::from(killed)));
-        lines.extend(container.map(|_| Line::fact(LIMIT, mib(limit))));
-        Ok(lines)
+        in_container(limit, |container| {
+            press(Pressed {
+                cell: self.clone(),
+                database: database.to_owned(),
+                memory,
+                container,
+            })
+        })
     }
 
     fn phase(&self, engine: &dyn Engine, data: &Data, number: u64, name: &str) -> Result<Summary> {
@@ -303,6 +304,24 @@ impl Measurement for Pressed {
     }
 }
 
+/// What a process found in a control group of so many bytes, where one can be made, and what the
+/// limit was. That it took more is a result: [`KILLED`], and no line besides.
+fn in_container(
+    limit: u64,
+    measure: impl FnOnce(Option<PathBuf>) -> Result<Vec<Line>>,
+) -> Result<Vec<Line>> {
+    let container = Container::new(limit);
+    let measured = measure(container.as_ref().map(|group| group.dir().to_owned()));
+    let (mut lines, killed) = match (measured, &container) {
+        (Ok(lines), _) => (lines, false),
+        (Err(Error::Killed(_)), Some(_)) => (Vec::new(), true),
+        (Err(error), _) => return Err(error),
+    };
+    lines.push(Line::fact(KILLED, f64::from(killed)));
+    lines.extend(container.map(|_| Line::fact(LIMIT, mib(limit))));
+    Ok(lines)
+}
+
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
@@ -319,9 +338,21 @@ fn warm(engine: &dyn Engine, data: &Data) -> Result<()> {
     )))
 }
 
+/// Says what a cell measured.
+fn note_rates(repetition: usize, cell: &Cell, lines: &[Line], note: &mut dyn FnMut(String)) {
+    let phases = lines.iter().filter(|line| line.p99_us.is_some());
+    let rates = phases.map(|line| format!("{} {:.0}/s", line.name, line.value));
+    let rates = rates.collect::<Vec<_>>().join(", ");
+    let (number, engine, threads) = (repetition + 1, &cell.engine, cell.threads);
+    note(format!("#{number} {engine}, {threads} thread(s): {rates}"));
+}
+
 /// Runs the comparison. `note` gets a line about each finished cell.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Compared> {
     std::fs::create_dir_all(&settings.dir)?;
+    if !settings.workloads.is_empty() {
+        return data_model::run(settings, note);
+    }
     let mut cells = Vec::new();
     for repetition in 0..settings.repeat.max(1) {
         for &threads in &settings.threads {
@@ -333,11 +364,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Compared
                     seed: settings.seed + repetition as u64,
                 };
                 let lines = cell::measure(&cell)?;
-                let phases = lines.iter().filter(|line| line.p99_us.is_some());
-                let rates = phases.map(|line| format!("{} {:.0}/s", line.name, line.value));
-                let rates = rates.collect::<Vec<_>>().join(", ");
-                let number = repetition + 1;
-                note(format!("#{number} {engine}, {threads} thread(s): {rates}"));
+                note_rates(repetition, &cell, &lines, note);
                 cells.push((cell, lines));
             }
         }
@@ -359,6 +386,7 @@ pub(crate) mod tests {
                 .iter()
                 .map(|(engine, _)| (*engine).to_owned())
                 .collect(),
+            workloads: Vec::new(),
             entries: 3000,
             value_size: 10,
             reads: 2000,

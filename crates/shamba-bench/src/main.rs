@@ -12,7 +12,8 @@ use std::process::ExitCode;
 /// and what differs from it (bloom, blocked, ribbon or auto, partitioned or whole, rehash, pages,
 /// paper, lru, cold, monkey or measured, tiering, lazy or full, modules=N, units=N/K, still,
 /// epoch=N, first=B), joined by '+'; with --features rocksdb,fjall,redb also fjall, redb and
-/// rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash]].
+/// rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash][+blobs]];
+/// fjall:blobs and rocksdb:blobs keep large values in files of their own.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -22,7 +23,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Engines side by side, in memory and under memory pressure: throughput, reads, sizes, ratios.
+    /// Engines side by side, in memory and under memory pressure: throughput, reads, sizes, ratios;
+    /// or (`--workloads`) their counters, transactions, range deletions and large values.
     Compare(Asked<compare::Settings>),
     /// Pages and reads per lookup under small memory budgets, in the standard setting.
     Pressure(Asked<pressure::Settings>),

@@ -121,7 +121,7 @@ pub fn fill(
 }
 
 /// The part of `all` that is done by a thread.
-fn share(all: u64, thread: usize, threads: usize) -> std::ops::Range<u64> {
+pub(crate) fn share(all: u64, thread: usize, threads: usize) -> std::ops::Range<u64> {
     let bound = |thread: usize| all * thread as u64 / threads.max(1) as u64;
     bound(thread)..bound(thread + 1)
 }
@@ -361,7 +361,10 @@ impl<'a> Worker<'a> {
 
 /// Runs `body` on each of `threads` threads and adds up the outcomes; one thread is the caller's,
 /// so that it can tell its own reads from those of the background.
-fn on_threads(threads: usize, body: impl Fn(usize) -> Result<Outcome> + Sync) -> Result<Outcome> {
+pub(crate) fn on_threads(
+    threads: usize,
+    body: impl Fn(usize) -> Result<Outcome> + Sync,
+) -> Result<Outcome> {
     let body = &body;
     let start = Instant::now();
     if threads <= 1 {

@@ -22,7 +22,10 @@ fn bench(arguments: &[&str], home: &Path) -> Output {
 
 /// The rows of the table that a command gave: cells by the names of their columns.
 fn rows(arguments: &[&str], home: &Path) -> Vec<HashMap<String, Value>> {
-    let output = bench(arguments, home);
+    rows_of(bench(arguments, home), home)
+}
+
+fn rows_of(output: Output, home: &Path) -> Vec<HashMap<String, Value>> {
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{log}");
     let table = std::fs::read(home.join("table.json")).unwrap();
@@ -69,6 +72,43 @@ fn each_gives_a_row_for_each_cell() {
     }
     let reopen = [&["reopen", "--positives", "0.5"], &uniform[..], &BUDGETS].concat();
     assert_eq!(rows(&reopen, home.path()).len(), 1);
+}
+
+#[test]
+fn workloads_are_compared_in_processes_of_their_own() {
+    let home = tempfile::tempdir().unwrap();
+    let workloads = "counters,transfers,range-delete,large-values";
+    let output = Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
+        .args(["compare", "--engines", "shamba", "--workloads", workloads])
+        .args(["--entries", "20000", "--reads", "5000"])
+        .args(["--threads", "2", "--repeat", "1"])
+        .args(["--dir".as_ref(), home.path().join("databases").as_os_str()])
+        .args([
+            "--table".as_ref(),
+            home.path().join("table.json").as_os_str(),
+        ])
+        .output()
+        .unwrap();
+    let found = rows_of(output, home.path());
+    let rate = |phase: &str| {
+        let row = found
+            .iter()
+            .find(|row| row["phase"].as_str() == Some(phase));
+        row.and_then(|row| row["shamba op/s"].as_f64())
+    };
+    for phase in [
+        "counter increments",
+        "counter lookups",
+        "transfers, low contention",
+        "transfers, high contention",
+        "scan of everything",
+        "readrandom of 16 KiB values",
+    ] {
+        assert!(
+            rate(phase).is_some_and(|rate| rate > 0.0),
+            "{phase}: {found:?}"
+        );
+    }
 }
 
 #[test]

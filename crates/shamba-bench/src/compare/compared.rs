@@ -41,28 +41,48 @@ impl Compared {
         median(&values)
     }
 
-    /// The names of the facts that any engine has.
-    fn facts(&self) -> Vec<String> {
+    /// The names of lines that any engine has.
+    fn names(&self, wanted: impl Fn(&Line) -> bool) -> Vec<String> {
         let lines = self.cells.iter().flat_map(|(_, lines)| lines);
-        let facts = lines.filter(|line| line.p99_us.is_none());
-        let facts = Report::of("", facts, |line| row! { "name": &line.name });
-        let names = facts.distinct("name").into_iter();
+        let wanted = lines.filter(|line| wanted(line));
+        let wanted = Report::of("", wanted, |line| row! { "name": &line.name });
+        let names = wanted.distinct("name").into_iter();
         names.map(|name| name.to_string()).collect()
     }
 
     /// A row for each phase, or other fact, and number of threads; of repetitions the medians.
     pub fn table(&self) -> Report {
-        let mut report = Report::titled(format!(
-            "{} entries of 16 B keys and {} B values, in memory if nothing else is said, median of \
-             {}; op/s of engine time",
-            self.settings.entries, self.settings.value_size, self.settings.repeat
-        ));
+        let mut report = Report::titled(self.title());
+        // Those of a workload together, or all phases before the facts.
+        let names = match self.settings.workloads.as_slice() {
+            [] => [phases(), self.names(|line| line.p99_us.is_none())].concat(),
+            _ => self.names(|_| true),
+        };
         for &threads in &self.settings.threads {
-            for name in [phases(), self.facts()].concat() {
-                report.add(self.row(&name, threads));
+            for name in &names {
+                report.add(self.row(name, threads));
             }
         }
         report
+    }
+
+    /// What was measured, how often and on how much.
+    fn title(&self) -> String {
+        let settings = &self.settings;
+        let (entries, repeat) = (settings.entries, settings.repeat);
+        if settings.workloads.is_empty() {
+            return format!(
+                "{entries} entries of 16 B keys and {} B values, in memory if nothing else is \
+                 said, median of {repeat}; op/s of engine time",
+                settings.value_size
+            );
+        }
+        let reads = settings.reads;
+        format!(
+            "Counters, transfers, range deletions and large values for {entries} entries and \
+             {reads} reads, median of {repeat}; op/s of engine time, of all else less is better; \
+             fjall increments by reading and writing in a transaction"
+        )
     }
 
     /// For each engine a value and its 99th percentile, and how many times the others' values the

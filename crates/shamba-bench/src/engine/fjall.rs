@@ -1,12 +1,53 @@
 //! fjall, with everything it offers for this: no compression, 10-bit filters, one cache size.
+mod data_model;
+
+pub(super) use data_model::Transactional;
+
 use super::{Engine, EngineConfig, Visit, Write, copied};
 use crate::{Error, Result};
 use ::fjall::config::{
     BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
 };
-use ::fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use ::fjall::{
+    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions,
+};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What a specification after `fjall:` may choose.
+#[derive(Clone, Copy)]
+struct Variant {
+    /// Whether values of a kilobyte and more lie in files of their own.
+    blobs: bool,
+}
+
+impl Variant {
+    fn parse(settings: &str) -> Result<Self> {
+        match settings {
+            "" => Ok(Self { blobs: false }),
+            "blobs" => Ok(Self { blobs: true }),
+            _ => Err(Error::InvalidSetting(format!(
+                "fjall has no setting `{settings}` (of blobs)"
+            ))),
+        }
+    }
+
+    fn options(self, config: &EngineConfig) -> KeyspaceCreateOptions {
+        let blobs = KvSeparationOptions::default().compression(CompressionType::None);
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(config.write_buffer)
+            .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+            .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(
+                BloomConstructionPolicy::BitsPerKey(config.bits_per_key as f32),
+            )))
+            .compaction_strategy(Arc::new(
+                ::fjall::compaction::Leveled::default()
+                    .with_table_target_size(config.file_size)
+                    .with_level_ratio_policy(vec![config.size_ratio as f32]),
+            ))
+            .with_kv_separation(self.blobs.then_some(blobs))
+    }
+}
 
 pub(super) struct Fjall {
     database: Database,
@@ -18,27 +59,15 @@ fn failed(source: ::fjall::Error) -> Error {
 }
 
 impl Fjall {
-    pub(super) fn open(config: &EngineConfig) -> Result<Self> {
+    pub(super) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
+        let variant = Variant::parse(settings)?;
         let database = Database::builder(&config.dir)
             .cache_size(config.memory)
             .worker_threads(config.background)
             .open()
             .map_err(failed)?;
-        let bits = config.bits_per_key as f32;
-        let options = || {
-            KeyspaceCreateOptions::default()
-                .max_memtable_size(config.write_buffer)
-                .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
-                .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(
-                    BloomConstructionPolicy::BitsPerKey(bits),
-                )))
-                .compaction_strategy(Arc::new(
-                    ::fjall::compaction::Leveled::default()
-                        .with_table_target_size(config.file_size)
-                        .with_level_ratio_policy(vec![config.size_ratio as f32]),
-                ))
-        };
-        let entries = database.keyspace("entries", options).map_err(failed)?;
+        let entries = database.keyspace("entries", || variant.options(config));
+        let entries = entries.map_err(failed)?;
         Ok(Self { database, entries })
     }
 }

@@ -4,6 +4,7 @@
 //! `rocksdb:ribbon-partitioned+hyper`. [`open`] opens one; [`layout`] names the part of the
 //! specification that decides what lies on disk, so that databases are loaded once and reopened
 //! with other memory settings.
+pub mod data_model;
 #[cfg(feature = "fjall")]
 mod fjall;
 mod memory;
@@ -282,7 +283,7 @@ pub fn open(specification: &str, config: &EngineConfig) -> Result<Box<dyn Engine
         #[cfg(feature = "rocksdb")]
         "rocksdb" => Ok(Box::new(rocksdb::Rocks::open(settings, config)?)),
         #[cfg(feature = "fjall")]
-        "fjall" if settings.is_empty() => Ok(Box::new(fjall::Fjall::open(config)?)),
+        "fjall" => Ok(Box::new(fjall::Fjall::open(settings, config)?)),
         #[cfg(feature = "redb")]
         "redb" if settings.is_empty() => Ok(Box::new(redb::Redb::open(config)?)),
         _ => Err(Error::UnknownEngine(specification.to_owned())),

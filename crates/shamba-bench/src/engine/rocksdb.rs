@@ -1,16 +1,21 @@
 //! RocksDB at its best: the settings of PEERS as named, combinable variants.
+mod data_model;
+
+pub(super) use data_model::Transactional;
+
 use super::{Engine, EngineConfig, Indexes, Visit, Write, copied};
 use crate::{Error, Result};
 use ::rocksdb::statistics::{StatsLevel, Ticker};
 use ::rocksdb::{
-    BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType,
-    LruCacheOptions, Options, ReadOptions, WaitForCompactOptions, WriteBatch, WriteOptions,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBAccess, DBCompressionType,
+    DBRawIteratorWithThreadMode, DataBlockIndexType, LruCacheOptions, Options, ReadOptions,
+    WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
 
 /// What a specification after `rocksdb:` may choose, its words joined by `-` or `+`. Of a line one
 /// word counts, the last one said; the first of all that change what lies on disk.
-const WORDS: [&[&str]; 14] = [
+const WORDS: [&[&str]; 15] = [
     // Hybrid filters are Bloom filters for flushes and level 0 and 1, ribbon below.
     &["bloom", "ribbon", "hybrid"],
     // Filters and indexes.
@@ -25,6 +30,8 @@ const WORDS: [&[&str]; 14] = [
     &["aligned"],
     // One whole key in sixteen of the index, not each.
     &["ri16"],
+    // Values of a kilobyte and more lie in files of their own (BlobDB), collected by compactions.
+    &["blobs"],
     // The cache, or HyperClockCache instead.
     &["lru", "hyper"],
     // The LRU cache in one piece, so that small budgets are not cut up.
@@ -41,8 +48,11 @@ const WORDS: [&[&str]; 14] = [
 ];
 
 /// The lines of the words that change what lies on disk, and of the bits among them.
-const ON_DISK: usize = 7;
+const ON_DISK: usize = 8;
 const BITS: usize = 2;
+
+/// Bytes from which on `blobs` keeps a value in a file of its own: fjall's default.
+const LEAST_BLOB: u64 = 1 << 10;
 
 /// The word chosen of each line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,6 +141,58 @@ impl Variant {
         }
         (!words.is_empty()).then(|| format!("block_based_table_factory={{{}}}", words.join(";")))
     }
+
+    /// The options of a database, and its cache of entries, if there is one.
+    fn options(self, config: &EngineConfig) -> Result<(Options, Option<Cache>)> {
+        let row_bytes = (config.memory * self.row_percent() / 100) as usize;
+        let bytes = config.memory as usize - row_bytes;
+        let cache = if self.has("hyper") {
+            Cache::new_hyper_clock_cache(bytes, 0)
+        } else {
+            let mut lru = LruCacheOptions::default();
+            lru.set_capacity(bytes);
+            if self.has("unsharded") {
+                lru.set_num_shard_bits(0);
+            }
+            Cache::new_lru_cache_opts(&lru)
+        };
+        let mut options = Options::default();
+        options.set_block_based_table_factory(&self.table_options(config, &cache));
+        if let Some(words) = self.in_words(bytes) {
+            options = options.get_options_from_string(words).map_err(failed)?;
+        }
+        let rows = (row_bytes > 0).then(|| Cache::new_lru_cache(row_bytes));
+        if let Some(rows) = &rows {
+            options.set_row_cache(rows);
+        }
+        options.create_if_missing(!config.read_only);
+        options.set_enable_pipelined_write(self.has("pipelined"));
+        options.set_unordered_write(self.has("unordered"));
+        options.set_allow_mmap_reads(self.has("mmap"));
+        options.set_optimize_filters_for_hits(self.has("hits"));
+        options.set_compression_type(DBCompressionType::None);
+        options.set_write_buffer_size(config.write_buffer as usize);
+        options.set_max_write_buffer_number(3);
+        options.set_target_file_size_base(config.file_size);
+        options.set_max_bytes_for_level_base(config.write_buffer * 4);
+        options.set_max_bytes_for_level_multiplier(f64::from(config.size_ratio));
+        options.set_level_compaction_dynamic_level_bytes(false);
+        options.set_use_direct_reads(config.direct_reads && !self.has("mmap"));
+        options.set_max_background_jobs(config.background as i32);
+        options.set_max_open_files(-1);
+        options.set_keep_log_file_num(1);
+        if self.has("blobs") {
+            options.set_enable_blob_files(true);
+            options.set_min_blob_size(LEAST_BLOB);
+            options.set_enable_blob_gc(true);
+            options.set_blob_cache(&cache);
+        }
+        if config.counters {
+            options.enable_statistics();
+            options.set_statistics_level(StatsLevel::ExceptTimers);
+        }
+        Ok((options, rows))
+    }
 }
 
 pub(super) struct Rocks {
@@ -147,63 +209,46 @@ fn failed(source: ::rocksdb::Error) -> Error {
 
 impl Rocks {
     pub(super) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
-        let variant = Variant::parse(settings)?;
-        let row_bytes = (config.memory * variant.row_percent() / 100) as usize;
-        let bytes = config.memory as usize - row_bytes;
-        let cache = if variant.has("hyper") {
-            Cache::new_hyper_clock_cache(bytes, 0)
-        } else {
-            let mut lru = LruCacheOptions::default();
-            lru.set_capacity(bytes);
-            if variant.has("unsharded") {
-                lru.set_num_shard_bits(0);
-            }
-            Cache::new_lru_cache_opts(&lru)
-        };
-        let mut options = Options::default();
-        options.set_block_based_table_factory(&variant.table_options(config, &cache));
-        if let Some(words) = variant.in_words(bytes) {
-            options = options.get_options_from_string(words).map_err(failed)?;
-        }
-        let rows = (row_bytes > 0).then(|| Cache::new_lru_cache(row_bytes));
-        if let Some(rows) = &rows {
-            options.set_row_cache(rows);
-        }
-        options.create_if_missing(!config.read_only);
-        options.set_enable_pipelined_write(variant.has("pipelined"));
-        options.set_unordered_write(variant.has("unordered"));
-        options.set_allow_mmap_reads(variant.has("mmap"));
-        options.set_optimize_filters_for_hits(variant.has("hits"));
-        options.set_compression_type(DBCompressionType::None);
-        options.set_write_buffer_size(config.write_buffer as usize);
-        options.set_max_write_buffer_number(3);
-        options.set_target_file_size_base(config.file_size);
-        options.set_max_bytes_for_level_base(config.write_buffer * 4);
-        options.set_max_bytes_for_level_multiplier(f64::from(config.size_ratio));
-        options.set_level_compaction_dynamic_level_bytes(false);
-        options.set_use_direct_reads(config.direct_reads && !variant.has("mmap"));
-        options.set_max_background_jobs(config.background as i32);
-        options.set_max_open_files(-1);
-        options.set_keep_log_file_num(1);
-        if config.counters {
-            options.enable_statistics();
-            options.set_statistics_level(StatsLevel::ExceptTimers);
-        }
+        let (options, rows) = Variant::parse(settings)?.options(config)?;
         let db = if config.read_only {
             DB::open_for_read_only(&options, &config.dir, false)
         } else {
             DB::open(&options, &config.dir)
-        }
-        .map_err(failed)?;
+        };
+        Ok(Self::of(db.map_err(failed)?, rows, options, config))
+    }
+
+    fn of(db: DB, rows: Option<Cache>, options: Options, config: &EngineConfig) -> Self {
         let mut write = WriteOptions::default();
         write.disable_wal(!config.wal);
-        Ok(Self {
+        Self {
             db,
             rows,
             options,
             write,
-        })
+        }
     }
+}
+
+/// Visits up to `limit` entries from where a cursor stands; how many there were.
+fn visit_from<D: DBAccess>(
+    cursor: &mut DBRawIteratorWithThreadMode<'_, D>,
+    limit: usize,
+    visit: &mut Visit<'_>,
+) -> Result<usize> {
+    let mut seen = 0;
+    while seen < limit {
+        let Some((key, value)) = cursor.item() else {
+            break;
+        };
+        visit(key, value)?;
+        seen += 1;
+        if seen < limit {
+            cursor.next();
+        }
+    }
+    cursor.status().map_err(failed)?;
+    Ok(seen)
 }
 
 impl Engine for Rocks {
@@ -247,19 +292,7 @@ impl Engine for Rocks {
     fn scan(&self, from: &[u8], limit: usize, visit: &mut Visit<'_>) -> Result<usize> {
         let mut cursor = self.db.raw_iterator_opt(ReadOptions::default());
         cursor.seek(from);
-        let mut seen = 0;
-        while seen < limit {
-            let Some((key, value)) = cursor.item() else {
-                break;
-            };
-            visit(key, value)?;
-            seen += 1;
-            if seen < limit {
-                cursor.next();
-            }
-        }
-        cursor.status().map_err(failed)?;
-        Ok(seen)
+        visit_from(&mut cursor, limit, visit)
     }
 
     fn flush(&self) -> Result<()> {
@@ -366,6 +399,7 @@ mod tests {
             "ribbon-partitioned-6-ri16-aligned-pool95-row15-unsharded",
             "bloom-whole-20-pool95-mmap-pipelined",
             "bloom-whole-15-hash-unordered-row25-hyper",
+            "bloom-whole-blobs",
         ] {
             let dir = tempfile::tempdir().unwrap();
             let config = EngineConfig::standard(dir.path().to_owned(), 4 << 20);

@@ -1,4 +1,7 @@
 //! The engine of this repository.
+mod data_model;
+
+use super::data_model::Purpose;
 use super::{Engine, EngineConfig, FileFacts, Indexes, Inspect, Resident, Visit, Write, copied};
 use crate::device::Device;
 use crate::{Error, Result};
@@ -6,8 +9,8 @@ use ::shamba::fs::{Charge, MeteredFs};
 use ::shamba::inspect;
 use ::shamba::{
     Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
-    Granularity, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes, Options,
-    Preset, Thresholds, WriteBatch, WriteOptions,
+    Granularity, Increment, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes,
+    Options, Preset, Thresholds, WriteBatch, WriteOptions,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -200,6 +203,15 @@ pub struct Shamba {
 
 impl Shamba {
     pub(super) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
+        Self::open_for(settings, config, Purpose::Entries)
+    }
+
+    /// Opens a database, with a merge operator that adds where counters are wanted.
+    pub(super) fn open_for(
+        settings: &str,
+        config: &EngineConfig,
+        purpose: Purpose,
+    ) -> Result<Self> {
         let variant = Variant::parse(settings)?;
         let durability = if config.wal {
             Durability::Buffered
@@ -210,6 +222,9 @@ impl Shamba {
         let mut options = Options::new();
         if let Some(meter) = &meter {
             options = options.fs(Arc::new(meter.clone()));
+        }
+        if purpose == Purpose::Counters {
+            options = options.merge_operator("default", Increment);
         }
         let db = options
             .create_if_missing(!config.read_only)

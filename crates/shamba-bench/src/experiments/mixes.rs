@@ -7,7 +7,7 @@
 //! that the warm-up added the measured operations add again, so that of so many inserts some
 //! overwrite, for every engine alike.
 use crate::device::Device;
-use crate::engine::CACHED;
+use crate::engine::{CACHED, family};
 use crate::pressure::KeptTrials;
 use crate::report::{Report, median};
 use crate::reproduce::trial::{Found, KERNEL_PAGES, Trial};
@@ -50,7 +50,7 @@ pub struct Settings {
 const MIB: u64 = 1 << 20;
 
 fn is_cached(engine: &str) -> bool {
-    CACHED.contains(&engine)
+    CACHED.contains(&family(engine))
 }
 
 /// What the repetitions of an engine found; none where it was killed.

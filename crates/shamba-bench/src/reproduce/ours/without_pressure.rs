@@ -12,6 +12,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let engines: Vec<String> = lab.engines.iter().map(|&spec| spec.to_owned()).collect();
     let settings = Settings {
         engines: engines.clone(),
+        workloads: Vec::new(),
         entries: lab.scale.pick(5_000, 500_000, 2_000_000, 5_000_000),
         value_size: 100,
         reads: lab.scale.pick(5_000, 200_000, 500_000, 1_000_000),

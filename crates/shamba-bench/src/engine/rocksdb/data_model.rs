@@ -1,0 +1,129 @@
+//! Merges and range deletions of a plain database, and one of optimistic transactions.
+use super::{Rocks, Variant, failed};
+use crate::Result;
+use crate::engine::data_model::{DataModel, Purpose, balance};
+use crate::engine::{Engine, EngineConfig, Visit, Write, copied};
+use ::rocksdb::{
+    DB, ErrorKind, MergeOperands, OptimisticTransactionDB, OptimisticTransactionOptions,
+    WaitForCompactOptions, WriteBatch, WriteBatchWithTransaction, WriteOptions,
+};
+
+/// The sum of a counter and what is added to it; of none if one is no number.
+fn sum(_key: &[u8], counter: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
+    let mut sum = 0_i64;
+    for number in counter.into_iter().chain(operands) {
+        sum = sum.wrapping_add(i64::from_le_bytes(number.try_into().ok()?));
+    }
+    Some(sum.to_le_bytes().to_vec())
+}
+
+impl Rocks {
+    /// Opens a database, with a merge operator that adds where counters are wanted.
+    pub(in crate::engine) fn open_for(
+        settings: &str,
+        config: &EngineConfig,
+        purpose: Purpose,
+    ) -> Result<Self> {
+        let (mut options, rows) = Variant::parse(settings)?.options(config)?;
+        if purpose == Purpose::Counters {
+            options.set_merge_operator_associative("counter", sum);
+        }
+        let db = DB::open(&options, &config.dir).map_err(failed)?;
+        Ok(Self::of(db, rows, options, config))
+    }
+}
+
+impl DataModel for Rocks {
+    fn increment(&self, key: &[u8], by: i64) -> Result<bool> {
+        let merged = self.db.merge_opt(key, by.to_le_bytes(), &self.write);
+        merged.map_err(failed)?;
+        Ok(true)
+    }
+
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<bool> {
+        let mut batch = WriteBatch::default();
+        batch.delete_range(from, to);
+        self.db.write_opt(batch, &self.write).map_err(failed)?;
+        Ok(true)
+    }
+}
+
+/// A database of optimistic transactions.
+pub(in crate::engine) struct Transactional {
+    db: OptimisticTransactionDB,
+    write: WriteOptions,
+    /// Without a snapshot: what is read for an update is checked from then on.
+    transaction: OptimisticTransactionOptions,
+}
+
+impl Transactional {
+    pub(in crate::engine) fn open(settings: &str, config: &EngineConfig) -> Result<Self> {
+        let (options, _) = Variant::parse(settings)?.options(config)?;
+        let db = OptimisticTransactionDB::open(&options, &config.dir).map_err(failed)?;
+        let mut write = WriteOptions::default();
+        write.disable_wal(!config.wal);
+        Ok(Self {
+            db,
+            write,
+            transaction: OptimisticTransactionOptions::default(),
+        })
+    }
+}
+
+impl Engine for Transactional {
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        let found = self.db.get_pinned(key).map_err(failed)?;
+        Ok(copied(found, into))
+    }
+
+    fn write_batch(&self, writes: &[Write<'_>]) -> Result<()> {
+        let mut batch = WriteBatchWithTransaction::<true>::default();
+        for write in writes {
+            match *write {
+                Write::Put(key, value) => batch.put(key, value),
+                Write::Delete(key) => batch.delete(key),
+            }
+        }
+        self.db.write_opt(batch, &self.write).map_err(failed)
+    }
+
+    fn scan(&self, from: &[u8], limit: usize, visit: &mut Visit<'_>) -> Result<usize> {
+        let mut cursor = self.db.raw_iterator();
+        cursor.seek(from);
+        super::visit_from(&mut cursor, limit, visit)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.db.flush().map_err(failed)
+    }
+
+    fn wait_idle(&self) -> Result<()> {
+        let idle = self.db.wait_for_compact(&WaitForCompactOptions::default());
+        idle.map_err(failed)
+    }
+}
+
+impl DataModel for Transactional {
+    fn transfer(&self, from: &[u8], to: &[u8], amount: i64) -> Result<Option<u64>> {
+        let mut conflicts = 0;
+        loop {
+            let transaction = self.db.transaction_opt(&self.write, &self.transaction);
+            let read = |key| {
+                let found = transaction.get_pinned_for_update(key, true);
+                balance(found.map_err(failed)?)
+            };
+            let (source, target) = (read(from)?, read(to)?);
+            let put = |key, balance: i64| transaction.put(key, balance.to_le_bytes());
+            put(from, source - amount).map_err(failed)?;
+            put(to, target + amount).map_err(failed)?;
+            match transaction.commit() {
+                Ok(()) => return Ok(Some(conflicts)),
+                // The second: what was written since is no longer in a memtable to be checked.
+                Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::TryAgain) => {
+                    conflicts += 1;
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Merges with the ready-made operator, and transactions that are run again by the engine itself.
+use super::Shamba;
+use crate::engine::data_model::{DataModel, balance};
+use crate::{Error, Result};
+use ::shamba::Transaction;
+
+impl DataModel for Shamba {
+    fn increment(&self, key: &[u8], by: i64) -> Result<bool> {
+        self.db.merge(key, by.to_le_bytes())?;
+        Ok(true)
+    }
+
+    fn transfer(&self, from: &[u8], to: &[u8], amount: i64) -> Result<Option<u64>> {
+        let mut runs = 0;
+        self.db.transact(|transaction: &mut Transaction| {
+            runs += 1;
+            let source = balance(transaction.get(from)?)?;
+            let target = balance(transaction.get(to)?)?;
+            transaction.put(from, (source - amount).to_le_bytes())?;
+            transaction.put(to, (target + amount).to_le_bytes())?;
+            Ok::<(), Error>(())
+        })?;
+        Ok(Some(runs - 1))
+    }
+}
