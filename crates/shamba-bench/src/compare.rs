@@ -9,7 +9,7 @@
 //! process and a fresh directory; engines alternate, and the medians of the repetitions are
 //! compared. Every answer is checked.
 //!
-//! With [`Settings::workloads`] it does what [`data_model`] says instead.
+//! With [`Settings::workloads`] it does what `data_model` says instead.
 mod compared;
 mod data_model;
 

@@ -102,6 +102,7 @@ fn workloads_are_compared_in_processes_of_their_own() {
         "transfers, low contention",
         "transfers, high contention",
         "scan of everything",
+        "scan after half was deleted",
         "readrandom of 16 KiB values",
     ] {
         assert!(

@@ -78,7 +78,11 @@ impl Failure {
             Failure::Measurement(shamba_bench::Error::InvalidSetting(_)) => 2,
             Failure::Damage { .. } => 4,
             Failure::Engine(error) if error.is_corruption() => 4,
-            Failure::Engine(Error::KeyTooLarge { .. } | Error::ValueTooLarge { .. })
+            Failure::Engine(
+                Error::KeyTooLarge { .. }
+                | Error::ValueTooLarge { .. }
+                | Error::RangeEndTooLarge { .. },
+            )
             | Failure::Data { .. } => 5,
             Failure::Engine(_)
             | Failure::Busy { .. }

@@ -1,7 +1,7 @@
-//! The one error type of the engine.
+//! The one error type of the engine. This file is long because every failure a caller can meet is
+//! a variant here, with what is needed to act on it.
 //!
-//! Every failure a caller can meet is a variant here, with what is needed to act on it. Bytes read
-//! from a disk never panic: whatever is wrong with them becomes [`Error::Corruption`].
+//! Bytes read from a disk never panic: whatever is wrong with them becomes [`Error::Corruption`].
 
 use std::fmt;
 use std::io;
@@ -123,6 +123,20 @@ pub enum Error {
         /// The key's length in bytes.
         len: usize,
         /// The longest key accepted now, in bytes.
+        max: usize,
+        /// The least memory budget that would do, in bytes; none where no budget would.
+        needed: Option<u64>,
+    },
+    /// A range to be deleted begins or ends with a key that is longer than the engine accepts there
+    /// under the present memory budget: such keys stay in memory for as long as tables are open.
+    #[error(
+        "a range that begins or ends with a key of {len} bytes is not accepted: at most {max} bytes are allowed (65,535, and a 256th of the memory budget); end it with a shorter key{}",
+        or_raise(*needed)
+    )]
+    RangeEndTooLarge {
+        /// The longer key's length in bytes.
+        len: usize,
+        /// The longest that is accepted now, in bytes.
         max: usize,
         /// The least memory budget that would do, in bytes; none where no budget would.
         needed: Option<u64>,

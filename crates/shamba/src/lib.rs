@@ -66,6 +66,11 @@
 //! [`Maximum`], [`Append`], JSON merge patches with the feature `json`, or a program's own. Reads
 //! ask it, and flushes and compactions collapse what all readers see alike.
 //!
+//! # Deleting ranges
+//! [`Db::delete_range`] and [`Db::delete_prefix`] delete all keys of a range in one operation, also
+//! in a [`WriteBatch`] or a [`Transaction`]. Reads do not come past what was deleted, and tables
+//! that have nothing else are removed without being read.
+//!
 //! # Compaction filters
 //! [`Options::compaction_filter`] has compactions ask a function of the program's what becomes of
 //! the entries that they merge: kept, removed, or given another value ([`CompactionFilter`]). No

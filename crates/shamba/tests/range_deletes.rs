@@ -3,10 +3,12 @@
 
 mod common;
 
-use std::ops::Bound;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use common::Rng;
+use common::{
+    Replay, Rng, env_number, on_every_core, random_design, random_keyspace_options, random_options,
+};
 use shamba::fs::{BlockKind, MemFs, MeteredFs, Purpose};
 use shamba::{
     CompactionDecision, Db, Error, Increment, IterOptions, KeyspaceOptions, MemoryBudget, Options,
@@ -512,6 +514,19 @@ fn transactions_see_and_depend_on_deleted_ranges() {
         fill(&db, 7..8);
     };
     conflict(&|tx| drop(tx.get(key(7)).unwrap()), Some(7));
+    // What was flushed since is looked for in tables.
+    let in_tables = |read: &dyn Fn(&shamba::Transaction)| {
+        let mut tx = db.transaction();
+        read(&tx);
+        tx.put("written", "x").unwrap();
+        let _kept = db.snapshot();
+        db.delete_range(key(6)..key(8)).unwrap();
+        db.flush().unwrap();
+        assert!(matches!(tx.commit(), Err(Error::Conflict { .. })));
+        fill(&db, 7..8);
+    };
+    in_tables(&|tx| assert_eq!(tx.range(key(7)..key(9)).count(), 2));
+    in_tables(&|tx| drop(tx.get(key(7)).unwrap()));
     conflict(&|tx| drop(tx.get(key(8)).unwrap()), None);
     conflict(
         &|tx| assert_eq!(tx.range(key(7)..key(9)).count(), 2),
@@ -544,7 +559,7 @@ fn misuse_is_a_typed_error_and_loses_nothing() {
     let long = "k".repeat(70_000);
     let too_long = db.delete_range("a"..&*long);
     assert!(
-        matches!(too_long, Err(Error::KeyTooLarge { .. })),
+        matches!(too_long, Err(Error::RangeEndTooLarge { .. })),
         "{too_long:?}"
     );
     let other = open(&MemFs::new());
@@ -567,19 +582,80 @@ fn misuse_is_a_typed_error_and_loses_nothing() {
     assert!(matches!(handle.delete_range("a".."b"), Err(Error::Closed)));
 }
 
-/// Against a plain list of keys, with flushes, compactions and snapshots in between.
+/// A cursor, the keys that it goes through, and the place of the one it is at.
+struct HeldCursor {
+    cursor: shamba::Cursor,
+    keys: Vec<String>,
+    at: Option<usize>,
+}
+
+impl HeldCursor {
+    fn new(db: &Db, there: &BTreeSet<String>) -> HeldCursor {
+        HeldCursor {
+            cursor: db.cursor(IterOptions::default()).unwrap(),
+            keys: there.iter().cloned().collect(),
+            at: None,
+        }
+    }
+
+    /// A few moves, mostly in one direction.
+    fn walk(&mut self, rng: &mut Rng) {
+        let forward = rng.one_in(2);
+        for _ in 0..rng.below(12) {
+            let (count, place) = (self.keys.len(), self.at);
+            match (place, forward != rng.one_in(5)) {
+                _ if rng.one_in(6) => {
+                    let to = key(rng.below(400));
+                    let before = self.keys.partition_point(|key| *key < to);
+                    self.cursor.seek(&to).unwrap();
+                    self.at = Some(before).filter(|at| *at < count);
+                }
+                (Some(at), true) => {
+                    self.cursor.next().unwrap();
+                    self.at = Some(at + 1).filter(|at| *at < count);
+                }
+                (Some(at), false) => {
+                    self.cursor.prev().unwrap();
+                    self.at = at.checked_sub(1);
+                }
+                (None, true) => {
+                    self.cursor.seek_to_first().unwrap();
+                    self.at = (count > 0).then_some(0);
+                }
+                (None, false) => {
+                    self.cursor.seek_to_last().unwrap();
+                    self.at = count.checked_sub(1);
+                }
+            }
+            let expected = self.at.map(|at| self.keys[at].as_bytes());
+            assert_eq!(self.cursor.valid().then(|| self.cursor.key()), expected);
+        }
+    }
+}
+
+/// Against a set of keys: with flushes, merges of parts and of all, other designs, snapshots, and
+/// cursors that outlive what they were made of.
 #[test]
 fn random_ranges_delete_what_lies_in_them() {
-    for seed in 0..40 {
-        let _replay = common::Replay(format!("seed {seed} of random_ranges"));
+    on_every_core(env_number("SHAMBA_CASES").unwrap_or(120), |seed| {
+        let _replay = Replay(format!("seed {seed} of random_ranges"));
         let mut rng = Rng::new(seed);
         let fs = MemFs::new();
-        let mut db = open(&fs);
-        let mut there = std::collections::BTreeSet::new();
+        let open = |rng: &mut Rng| {
+            let keyspace = random_keyspace_options(rng);
+            let keyspace = keyspace.write_buffer(8 << 10).target_file(8 << 10);
+            let options = random_options(rng, Arc::new(fs.clone()));
+            let options = options.memory(MemoryBudget::bytes(1 << 20));
+            let options = options.keyspace(keyspace).background_threads(0);
+            options.open("/db").unwrap()
+        };
+        let mut db = open(&mut rng);
+        let mut there = BTreeSet::new();
         let mut held = Vec::new();
-        for _ in 0..300 {
+        let mut cursors = Vec::new();
+        for _ in 0..400 {
             let number = rng.below(400);
-            match rng.below(12) {
+            match rng.below(16) {
                 0..5 => {
                     for number in number..number + rng.below(30) {
                         db.put(key(number), rng.bytes(200)).unwrap();
@@ -587,7 +663,8 @@ fn random_ranges_delete_what_lies_in_them() {
                     }
                 }
                 5..8 => {
-                    let end = number + rng.below(60);
+                    let width = if rng.one_in(6) { 400 } else { 40 };
+                    let end = number + rng.below(width);
                     db.delete_range(key(number)..key(end)).unwrap();
                     there.retain(|at| !(key(number)..key(end)).contains(at));
                 }
@@ -599,10 +676,15 @@ fn random_ranges_delete_what_lies_in_them() {
                 }
                 10 if held.len() < 3 => held.push((db.snapshot(), there.clone())),
                 10 => drop(held.swap_remove(rng.below(3) as usize)),
+                11 if cursors.len() < 3 => cursors.push(HeldCursor::new(&db, &there)),
+                11 => drop(cursors.swap_remove(rng.below(3) as usize)),
+                12 | 13 => cursors.iter_mut().for_each(|held| held.walk(&mut rng)),
+                14 => db.redesign(random_design(&mut rng)).unwrap(),
                 _ if rng.one_in(6) => {
                     held.clear();
+                    cursors.clear();
                     db.close().unwrap();
-                    db = open(&fs);
+                    db = open(&mut rng);
                 }
                 _ => db.wait_for_compaction().unwrap(),
             }
@@ -614,58 +696,76 @@ fn random_ranges_delete_what_lies_in_them() {
                 }
             }
         }
+        held.clear();
+        cursors.clear();
         assert!(keys(&db).iter().eq(&there));
         db.verify().unwrap().check().unwrap();
-    }
+        // Nothing is left of what deleted them.
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+        db.compact_range(None, None).unwrap();
+        let levels = &db.stats().keyspaces[0].levels;
+        assert!(levels.iter().all(|level| level.range_tombstones == 0));
+        assert!(keys(&db).iter().eq(&there));
+    });
 }
 
-/// A range that ends with the longest key that there may be, and one without an end.
+/// A range without an end is over the longest keys that there may be, which ranges do not end with
+/// under a small budget.
 #[test]
-fn ranges_reach_the_longest_key() {
-    let fs = MemFs::new();
-    let open = || {
-        let options = options(&fs).memory(MemoryBudget::bytes(1 << 20));
-        options.open("/db").unwrap()
-    };
-    let db = open();
-    let long = vec![b'k'; (1 << 20) / 64];
-    let fill = || {
-        db.put("a", "v").unwrap();
-        db.put(&long, "v").unwrap();
-        db.flush().unwrap();
-    };
-    let check = |db: &Db| {
-        assert!(db.get(&long).unwrap().is_none() && db.get("a").unwrap().is_some());
-        assert_eq!(keys(db), ["a"]);
-    };
-    let deletions: [&dyn Fn(); 3] = [
-        &|| db.delete_range("b"..).unwrap(),
-        &|| {
-            db.delete_range((Bound::Excluded(&b"b"[..]), Bound::Included(&long[..])))
-                .unwrap()
-        },
-        &|| db.delete_prefix(&long).unwrap(),
-    ];
-    for delete in deletions {
-        fill();
-        // For whom the entry is kept, and what deleted it.
-        let snapshot = db.snapshot();
-        delete();
-        for _ in 0..3 {
-            check(&db);
-            assert_eq!(snapshot.iter().count(), 2);
+fn ranges_are_over_the_longest_keys_and_end_with_shorter_ones() {
+    for mebibytes in [1, 16] {
+        let fs = MemFs::new();
+        let open = |fs: &MemFs| {
+            let options = options(fs).memory(MemoryBudget::bytes(mebibytes << 20));
+            options.open("/db").unwrap()
+        };
+        let db = open(&fs);
+        let long = vec![b'k'; ((mebibytes << 20) / 64).min(65_535) as usize];
+        let check = |db: &Db| {
+            assert!(db.get(&long).unwrap().is_none() && db.get("a").unwrap().is_some());
+            assert_eq!(keys(db), ["a"]);
+        };
+        let behind = [&long[..], &[0]].concat();
+        type Delete<'a> = &'a dyn Fn() -> shamba::Result<()>;
+        let deletions: [(Delete<'_>, bool); 5] = [
+            (&|| db.delete_range("b"..), true),
+            (&|| db.delete_range(&b"b"[..]..=&long[..]), mebibytes == 16),
+            (&|| db.delete_range(&b"b"[..]..&behind[..]), mebibytes == 16),
+            (&|| db.delete_prefix(&long), mebibytes == 16),
+            (&|| db.delete_range(&long[..]..), mebibytes == 16),
+        ];
+        for (delete, is_allowed) in deletions {
+            db.put("a", "v").unwrap();
+            db.put(&long, "v").unwrap();
             db.flush().unwrap();
-            db.compact_range(None, None).unwrap();
+            // For whom the entry is kept, and what deleted it.
+            let snapshot = db.snapshot();
+            let done = delete();
+            if !is_allowed {
+                assert!(
+                    matches!(done, Err(Error::RangeEndTooLarge { len, max, needed })
+                    if len == long.len() && max == 4096 && needed == Some(len as u64 * 256))
+                );
+                continue;
+            }
+            done.unwrap();
+            for _ in 0..3 {
+                check(&db);
+                check(&open(&fs.kill_clone()));
+                assert_eq!(snapshot.iter().count(), 2);
+                db.flush().unwrap();
+                db.compact_range(None, None).unwrap();
+            }
+            db.verify().unwrap().check().unwrap();
         }
-        check(&options(&fs.kill_clone()).open("/db").unwrap());
-        db.verify().unwrap().check().unwrap();
+        let too_long = vec![b'k'; 65_537];
+        let refused = db.delete_range(..&too_long[..]);
+        assert!(
+            matches!(refused, Err(Error::RangeEndTooLarge { .. })),
+            "{refused:?}"
+        );
     }
-    let too_long = vec![b'k'; (1 << 20) / 64 + 1];
-    let refused = db.delete_range(..&too_long[..]);
-    assert!(
-        matches!(refused, Err(Error::KeyTooLarge { .. })),
-        "{refused:?}"
-    );
 }
 
 /// Readers of older numbers go past what is newer; so a memtable has not very many ranges.
@@ -691,7 +791,11 @@ fn a_memtable_of_many_ranges_is_flushed() {
 /// Ranges between long keys, of which snapshots keep many.
 #[test]
 fn ranges_of_long_keys_stay_within_memory() {
-    for (mebibytes, len) in [(1, 1000), (4, 8000), (8, 30_000)] {
+    let sizes = [(1, 1000), (1, 4000), (4, 16_000), (8, 32_000)];
+    for ((mebibytes, len), nested) in sizes
+        .iter()
+        .flat_map(|size| [(*size, false), (*size, true)])
+    {
         let fs = MemFs::new();
         let memory = MemoryBudget::bytes(mebibytes << 20);
         let db = options(&fs).memory(memory.clone()).open("/db").unwrap();
@@ -701,20 +805,26 @@ fn ranges_of_long_keys_stay_within_memory() {
             long[..short.len()].copy_from_slice(&short);
             long
         };
-        let mut there = std::collections::BTreeSet::new();
+        let mut there = BTreeSet::new();
         let mut held = Vec::new();
         for number in 1..100 {
             db.put(long(number), "v").unwrap();
             there.insert(long(number));
-            let (from, to) = (long(number / 2), long(number / 2 + 1 + number % 3));
+            let end = if nested {
+                number
+            } else {
+                number / 2 + 1 + number % 3
+            };
+            let (from, to) = (long(number / 2), long(end));
             db.delete_range(&from..&to).unwrap();
             there.retain(|key| *key < from || *key >= to);
-            if number % 40 == 0 {
+            let every = if nested { 5 } else { 40 };
+            if number % every == 0 {
                 held.push((db.snapshot(), there.clone()));
             }
             let usage = memory.usage().budget;
             let within = usage.overdraft == 0 && usage.used <= usage.limit;
-            assert!(within, "{number} of {mebibytes} MiB: {usage:?}");
+            assert!(within, "{number} of {mebibytes} MiB, {len}: {usage:?}");
         }
         let seen = |iter: shamba::Iter| iter.map(|entry| entry.unwrap().0).collect::<Vec<_>>();
         for _ in 0..2 {

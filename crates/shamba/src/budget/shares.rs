@@ -183,6 +183,18 @@ pub(crate) fn most_of_index(limit: u64) -> u64 {
     limit / 64
 }
 
+/// The longest key accepted with which a range that is deleted begins or ends, in bytes: an open
+/// table holds those of four fragments at least. With about twice of it ranges of such keys that
+/// snapshots keep took more than the budget.
+pub(crate) fn most_of_range_end(limit: u64) -> u64 {
+    limit.max(MIN_MEMORY) / 256
+}
+
+/// The least limit under which it may take so many bytes.
+pub(crate) fn least_limit_for_range_end(bytes: u64) -> u64 {
+    bytes.saturating_mul(256).max(MIN_MEMORY)
+}
+
 /// Bytes of range tombstones at which a table is ended that is known by keys of so many bytes: they
 /// are in memory while it is open. With half of them tables that have nothing else are twice as
 /// many, of which the keys are in memory for good; neither that nor twice of them was measured.

@@ -164,8 +164,8 @@ pub(crate) fn table_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(table_name(number))
 }
 
-/// Writes what `retain` keeps of `entries` (from the first), and of range tombstones, into tables. On
-/// error the tables written so far are removed.
+/// Writes what `retain` keeps of `entries` (from the first), and of range tombstones, into tables.
+/// On error the tables written so far are removed.
 pub(crate) fn write_tables<I: Forward>(
     entries: &mut I,
     ranges: Option<FragmentMerge>,

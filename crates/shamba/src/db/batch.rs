@@ -51,8 +51,9 @@ pub struct WriteBatch {
     max_value: usize,
     /// Whether an operation has a time to live.
     expires: bool,
-    /// How many operations delete a range.
+    /// How many operations delete a range, and the longest key that one begins or ends with.
     ranges: usize,
+    max_range_end: usize,
 }
 
 impl WriteBatch {
@@ -139,6 +140,7 @@ impl WriteBatch {
         self.max_value = 0;
         self.expires = false;
         self.ranges = 0;
+        self.max_range_end = 0;
     }
 
     /// [`WriteBatch::memory`] once there is an operation more, with a key and a value of so many
@@ -183,6 +185,7 @@ impl WriteBatch {
             max_value: self.max_value,
             expires: self.expires,
             ranges: self.ranges,
+            max_range_end: self.max_range_end,
         }
     }
 
@@ -197,6 +200,7 @@ impl WriteBatch {
         self.max_value = end.max_value;
         self.expires = end.expires;
         self.ranges = end.ranges;
+        self.max_range_end = end.max_range_end;
     }
 
     /// The next operation is of this keyspace of a database.
@@ -272,9 +276,11 @@ impl WriteBatch {
 
     /// Deletes every key from one to another, which is not deleted; an empty one is no end.
     pub(crate) fn push_range(&mut self, keyspace: u32, start: &[u8], end: &[u8]) {
-        // An end may lie right behind the longest key.
-        self.max_key = self.max_key.max(last_before(end).len());
+        // An end may lie right behind a key.
+        let longer = start.len().max(last_before(end).len());
+        self.max_range_end = self.max_range_end.max(longer);
         self.ranges += 1;
+        debug_assert!(is_before(start, end) && start.len().max(end.len()) <= MAX_KEY_LEN + 1);
         self.push_parts(keyspace, start, OpKind::DeleteRange, &[], end);
     }
 
@@ -361,6 +367,10 @@ impl WriteBatch {
         self.max_key
     }
 
+    pub(crate) fn max_range_end(&self) -> usize {
+        self.max_range_end
+    }
+
     pub(crate) fn max_value(&self) -> usize {
         self.max_value
     }
@@ -388,6 +398,7 @@ pub(super) struct BatchEnd {
     max_value: usize,
     expires: bool,
     ranges: usize,
+    max_range_end: usize,
 }
 
 /// What an operation does.

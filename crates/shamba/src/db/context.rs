@@ -37,6 +37,11 @@ impl Signal {
         self.changed.notify_all();
     }
 
+    /// Something changed that nobody who sleeps waits for; who is about to sleep looks again.
+    pub(super) fn note(&self) {
+        *self.epoch.lock() += 1;
+    }
+
     pub(super) fn wait_past(&self, seen: u64, at_most: Duration) {
         let mut epoch = self.epoch.lock();
         if *epoch == seen {

@@ -15,8 +15,9 @@ impl Db {
     /// A write as any other: atomic, ordered with all others, and seen by those who read later;
     /// snapshots see what they saw. What was deleted goes from storage as compactions come to it;
     /// tables that have nothing else go at once, without being read, when the deletion itself is
-    /// flushed to a table ([`Db::flush`]) and no snapshot sees them. Many deletions of ranges that
-    /// overlap are flushed sooner than as many others. [`Db::clear`] deletes all of a keyspace.
+    /// flushed to a table ([`Db::flush`]) and no snapshot sees them. A deletion takes longer, and
+    /// more memory, for each one since the last flush that begins or ends in its range, of which
+    /// there are some thousands at most. [`Db::clear`] deletes all of a keyspace.
     ///
     /// ```
     /// # fn main() -> shamba::Result<()> {
@@ -31,8 +32,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::write`]; [`Error::InvertedRange`] for a range that ends before it begins. One that
-    /// has no key deletes nothing.
+    /// As [`Db::write`]; [`Error::InvertedRange`] for a range that ends before it begins,
+    /// [`Error::RangeEndTooLarge`]. One that has no key deletes nothing.
     #[doc(alias = "remove_range")]
     pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
         self.delete_range_with(range, WriteOptions::default())

@@ -265,8 +265,15 @@ impl Clone for Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.inner().visibility().release(self.point);
+        let inner = self.inner();
+        inner.visibility().release(self.point);
         self.db.counts().remove_snapshot();
-        self.inner().shared().signal().notify();
+        // Whoever finds something to do later for a snapshot's sake looks again after this, or is
+        // seen here. Threads are not woken for nothing: a transaction is a snapshot too.
+        let signal = inner.shared().signal();
+        signal.note();
+        if inner.files().due().has_later() {
+            signal.notify();
+        }
     }
 }

@@ -280,8 +280,7 @@ impl Run {
 
     /// The largest key of all files; none without files.
     pub(crate) fn largest(&self) -> Option<&[u8]> {
-        self.file_at(self.sums.files.checked_sub(1)?)
-            .map(FileMeta::largest)
+        Some(self.file_at(self.sums.files.checked_sub(1)?)?.largest())
     }
 
     /// Where a file is, if it is here.

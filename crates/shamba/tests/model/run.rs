@@ -294,8 +294,8 @@ impl Run {
         let (name, step): (&'static str, fn(&mut Self)) = match self.rng.below(1000) {
             0..220 => ("put", Self::put),
             220..300 => ("merge", Self::merge),
-            300..372 => ("delete", Self::delete),
-            372..380 => ("delete a range", Self::delete_range),
+            300..356 => ("delete", Self::delete),
+            356..380 => ("delete a range", Self::delete_range),
             380..450 => ("batch", Self::batch),
             450..452 => ("change the budget", Self::change_budget),
             452..454 => ("change a filter policy", Self::change_policy),

@@ -1,4 +1,5 @@
-//! Merges with the ready-made operator, and transactions that are run again by the engine itself.
+//! Merges with the ready-made operator, transactions that are run again by the engine itself, and
+//! ranges deleted in one operation.
 use super::Shamba;
 use crate::engine::data_model::{DataModel, balance};
 use crate::{Error, Result};
@@ -21,5 +22,10 @@ impl DataModel for Shamba {
             Ok::<(), Error>(())
         })?;
         Ok(Some(runs - 1))
+    }
+
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<bool> {
+        self.db.delete_range(from..to)?;
+        Ok(true)
     }
 }

@@ -168,6 +168,11 @@ impl DueList {
         lists.scored.is_empty() && !lists.later.values().any(|(_, due)| *due)
     }
 
+    /// Whether a keyspace waits for what may end though nothing of it changes, such as a snapshot.
+    pub(in crate::db) fn has_later(&self) -> bool {
+        !self.0.lock().later.is_empty()
+    }
+
     /// How often a keyspace was looked at.
     #[cfg(test)]
     fn looks(&self) -> u64 {

@@ -41,8 +41,8 @@ pub(super) struct RangeCovers {
 }
 
 impl RangeCovers {
-    /// Those of memtables and runs, by their numbers, for readers of a sequence number, if there are
-    /// any.
+    /// Those of memtables and runs, by their numbers, for readers of a sequence number, if there
+    /// are any.
     pub(super) fn new<'a>(
         tables: &Arc<TableCache>,
         (memtables, lost): (

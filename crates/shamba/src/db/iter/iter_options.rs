@@ -3,6 +3,7 @@
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use crate::base::fragment::{is_before, successor};
+use crate::base::key::MAX_KEY_LEN;
 use crate::error::{Error, Result};
 
 /// A range of keys: `"a".."b"`, `b"a"..=b"b"`, `key..`, `..`, or a pair of [`Bound`]s, of anything
@@ -165,6 +166,11 @@ impl IterOptions {
         let end = match end {
             // The empty key is before all others.
             Bound::Excluded(key) if key.is_empty() => return Ok(None),
+            // No key lies between the longest one and what is right behind it.
+            Bound::Excluded(key) if key.len() > MAX_KEY_LEN && key.last() == Some(&0) => {
+                let longest = key.get(..key.len() - 1).unwrap_or_default();
+                successor(longest)
+            }
             Bound::Excluded(key) => key.clone(),
             Bound::Included(key) => successor(key),
             Bound::Unbounded => Vec::new(),

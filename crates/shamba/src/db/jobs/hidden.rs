@@ -31,12 +31,13 @@ pub(super) fn removes(version: &Version, hidden: &[FileMeta]) -> Vec<RemovedFile
     free.filter_map(remove).collect()
 }
 
-/// The end of the keys up to one, which is one of them.
+/// The end of the keys up to one, which is one of them. It may be longer than any key, as the end
+/// of a range tombstone in a table.
 pub(super) fn end_after(key: &[u8]) -> Vec<u8> {
-    let next = successor(key);
-    if next.is_empty() {
-        [key, &[0]].concat()
-    } else {
-        next
-    }
+    [key, &[0]].concat()
+}
+
+/// The first of the keys after one.
+pub(super) fn start_after(key: &[u8]) -> Vec<u8> {
+    successor(key)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use shamba_model::merging::shares_of_read_ahead;
 
 use super::heirs::{Heirs, prepopulate};
-use super::hidden::{end_after, hidden, removes};
+use super::hidden::{end_after, hidden, removes, start_after};
 use super::table_maker::TableMaker;
 use crate::budget::merge_readahead;
 use crate::compaction::job::{NewTable, NewTables, write_tables};
@@ -247,7 +247,7 @@ impl Merger {
             };
             let of_file = RunFragments::of(self.files.tables(), [file]);
             let ranges = of_file
-                .map(|of_file| FragmentMerge::new(vec![of_file], end_after(cut), Vec::new()));
+                .map(|of_file| FragmentMerge::new(vec![of_file], start_after(cut), Vec::new()));
             let files = RunFiles::Some(vec![file.clone()]);
             let ahead = readahead_pages(self.shared.working_limit(), &[file.size()]);
             let scan = ScanOptions {

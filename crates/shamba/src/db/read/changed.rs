@@ -82,7 +82,7 @@ impl ReadPath {
             Bound::Unbounded => None,
         };
         let (from, to) = (end(&range.lower), end(&range.upper));
-        // Then the files that may have anything newer, and of these the ranges, which are in memory.
+        // Then the files that may have anything newer; of these the ranges are in memory.
         for (_, run) in state.version.runs() {
             let files = run.overlapping_range(from.as_deref(), to.as_deref());
             let newer = files.iter().filter(|file| file.max_seq() > since);

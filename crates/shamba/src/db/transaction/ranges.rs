@@ -40,7 +40,7 @@ impl Transaction {
         };
         let inner = self.snapshot.shared().inner();
         let writes = inner.writes();
-        writes.check_sizes(start.len().max(last_before(&end).len()), 0)?;
+        writes.check_range(start.len().max(last_before(&end).len()))?;
         writes.check_batch(self.own.memory_with_range(&start, &end))?;
         let more = OwnRanges::bytes_of(&start, &end);
         let entry = (start.len() + end.len(), 0);

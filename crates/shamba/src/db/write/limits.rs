@@ -3,8 +3,8 @@
 use super::WritePath;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::budget::{
-    least_limit_for_batch, least_limit_for_key, least_limit_for_value, most_of_batch, most_of_key,
-    most_of_value,
+    least_limit_for_batch, least_limit_for_key, least_limit_for_range_end, least_limit_for_value,
+    most_of_batch, most_of_key, most_of_range_end, most_of_value,
 };
 use crate::error::{Error, Result};
 
@@ -46,6 +46,22 @@ impl WritePath {
             return Ok(());
         }
         self.refuse_sizes((key, max_key), (value, max_value))
+    }
+
+    /// An error for a range with an end of so many bytes, if it is too large. What lies right
+    /// behind a key is as long as the key.
+    pub(in crate::db) fn check_range(&self, longer_end: usize) -> Result<()> {
+        let max = usize::try_from(most_of_range_end(self.shared.limit())).unwrap_or(usize::MAX);
+        let max = max.min(MAX_KEY_LEN);
+        if longer_end <= max {
+            return Ok(());
+        }
+        self.shared.check_writable()?;
+        Err(Error::RangeEndTooLarge {
+            len: longer_end,
+            max,
+            needed: needed(longer_end, MAX_KEY_LEN, least_limit_for_range_end),
+        })
     }
 
     /// An error for a batch that takes so many bytes of memory, if it is too large.

@@ -149,6 +149,7 @@ impl WritePath {
             return Err(Error::WrongDatabase { what: "keyspace" });
         }
         self.check_sizes(batch.max_key(), batch.max_value())?;
+        self.check_range(batch.max_range_end())?;
         map_if_large(batch.max_key(), batch.max_value());
         self.write_sized(batch, options, watch)
     }
@@ -384,10 +385,7 @@ impl WritePath {
                 target = writer.keyspaces.get(&op.keyspace).map(WriteTarget::of);
             }
             let size = match (op.kind, &target) {
-                (OpKind::DeleteRange, Some(target)) => {
-                    let beside = target.memtable.boundary_bytes() + Memtable::RANGES_BYTES;
-                    Memtable::room_for_range(op.key.len(), op.value.len()) + beside
-                }
+                (OpKind::DeleteRange, Some(target)) => range_room(&op, Some(&target.memtable)),
                 _ => bytes_of_op,
             };
             let entry = Entries {
@@ -413,8 +411,19 @@ impl WritePath {
                         .sync(&mut writer.log)
                         .inspect_err(|error| self.shared.poison(error))?;
                 }
+                let room = if op.kind == OpKind::DeleteRange {
+                    // Of a memtable without others it takes less.
+                    if !current.memtable.fits(1, size) {
+                        let alone = range_room(&op, None);
+                        let frozen = self.background.freeze(writer, &keyspace, alone);
+                        frozen.inspect_err(|error| self.shared.poison(error))?;
+                    }
+                    range_room(&op, Some(&keyspace.state().active))
+                } else {
+                    size
+                };
                 self.stalls
-                    .make_room(writer, &keyspace, size)
+                    .make_room(writer, &keyspace, room)
                     .inspect_err(|error| self.shared.poison(error))?;
                 let fresh = WriteTarget::of(&keyspace);
                 if !insert(&mut fresh.memtable.writer(), &op, seq) {
@@ -426,6 +435,13 @@ impl WritePath {
         }
         Ok(bytes)
     }
+}
+
+/// What the deletion of a range takes at most, as the key and value of one entry, in a memtable or
+/// alone.
+fn range_room(op: &BatchOp<'_>, memtable: Option<&Arc<Memtable>>) -> usize {
+    let beside = memtable.map_or(0, |memtable| memtable.boundary_bytes());
+    Memtable::room_for_range(op.key.len(), op.value.len()) + Memtable::RANGES_BYTES + beside
 }
 
 /// Puts an operation into a memtable where it has room.

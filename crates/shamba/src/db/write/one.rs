@@ -61,7 +61,7 @@ impl WritePath {
         let mut batch = WriteBatch::new();
         if let Some((start, end)) = range.ends()? {
             let longer = start.len().max(last_before(&end).len());
-            self.check_sizes(longer, 0)?;
+            self.check_range(longer)?;
             map_if_large(longer, 0);
             batch.bind(keyspace, database);
             batch.push_range(keyspace.id(), &start, &end);

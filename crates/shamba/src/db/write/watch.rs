@@ -152,11 +152,39 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
+    use crate::db::iter::IterOptions;
     use crate::db::{Db, Transaction};
     use crate::fs::{FaultFs, Faults, MemFs, Op};
     use crate::options::{Options, WriteOptions};
 
     use super::*;
+
+    /// A range that is deleted while a commit watches is a conflict with each key of it.
+    #[test]
+    fn ranges_that_others_delete_are_seen() {
+        let options = Options::new().fs(Arc::new(MemFs::new()));
+        let db = options.background_threads(0).open("/db").unwrap();
+        let inner = db.inner();
+        let keyspace = inner.default_keyspace();
+        let hit = |range: IterOptions| {
+            let mut keys = KeySet::default();
+            keys.add(keyspace, b"point");
+            keys.set_range(keyspace, None, IterOptions::range("r1".."r5"));
+            let watching = inner.writes().watch(keys);
+            db.delete_range((range.lower, range.upper)).unwrap();
+            match watching.watch().check() {
+                Err(Error::Conflict { key, .. }) => Some(String::from_utf8(key).unwrap()),
+                other => other.map(|()| None).unwrap(),
+            }
+        };
+        let hit = |range| hit(range).unwrap_or_default();
+        assert_eq!(hit(IterOptions::range("a".."z")), "point");
+        assert_eq!(hit(IterOptions::range("q".."r3")), "r1");
+        assert_eq!(hit(IterOptions::range("r2".."z")), "r2");
+        assert_eq!(hit(IterOptions::range("r5"..)), "");
+        assert_eq!(hit(IterOptions::range(.."point")), "");
+        assert_eq!(hit(IterOptions::range(..)), "point");
+    }
 
     /// Transactions that read something wait for no sync of others: they are queued while it is
     /// made, and share the next one.
