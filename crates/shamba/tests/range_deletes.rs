@@ -562,6 +562,22 @@ fn misuse_is_a_typed_error_and_loses_nothing() {
         matches!(too_long, Err(Error::RangeEndTooLarge { .. })),
         "{too_long:?}"
     );
+    for end in [&*long, "k".repeat(65_536).as_str()] {
+        let mut batch = WriteBatch::new();
+        batch.put("before", "v");
+        batch.delete_range("a"..end).unwrap();
+        let refused = db.write(batch);
+        assert!(
+            matches!(refused, Err(Error::RangeEndTooLarge { .. })),
+            "{refused:?}"
+        );
+        let mut tx = db.transaction();
+        let refused = tx.delete_range("a"..end);
+        assert!(
+            matches!(refused, Err(Error::RangeEndTooLarge { .. })),
+            "{refused:?}"
+        );
+    }
     let other = open(&MemFs::new());
     let mut batch = WriteBatch::new();
     batch

@@ -280,7 +280,7 @@ impl WriteBatch {
         let longer = start.len().max(last_before(end).len());
         self.max_range_end = self.max_range_end.max(longer);
         self.ranges += 1;
-        debug_assert!(is_before(start, end) && start.len().max(end.len()) <= MAX_KEY_LEN + 1);
+        debug_assert!(is_before(start, end), "nothing is in the range");
         self.push_parts(keyspace, start, OpKind::DeleteRange, &[], end);
     }
 

@@ -100,7 +100,8 @@ impl WriteBatch {
     /// batch puts into the range afterwards stays.
     ///
     /// # Errors
-    /// [`Error::InvertedRange`] for a range that ends before it begins; the batch is as it was.
+    /// [`Error::InvertedRange`] for a range that ends before it begins; the batch is as it was. One
+    /// that begins or ends with too long a key is refused when the batch is written.
     pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
         if let Some((start, end)) = IterOptions::range(range).ends()? {
             self.push_range(DEFAULT_KEYSPACE, &start, &end);

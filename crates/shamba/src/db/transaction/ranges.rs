@@ -19,7 +19,8 @@ impl Transaction {
     /// depend on what others write there, but with [`Isolation::Snapshot`].
     ///
     /// # Errors
-    /// As [`Transaction::put`]; [`Error::InvertedRange`] for a range that ends before it begins.
+    /// As [`Transaction::put`]; [`Error::InvertedRange`] for a range that ends before it begins,
+    /// [`Error::RangeEndTooLarge`].
     pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
         let keyspace = self.default_keyspace().clone();
         self.push_range(&keyspace, &IterOptions::range(range))
