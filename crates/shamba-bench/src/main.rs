@@ -11,9 +11,9 @@ use std::process::ExitCode;
 /// Engines: shamba[:WORDS], WORDS being a preset (state-of-the-art, partitioned, shamba-eq-p, ...)
 /// and what differs from it (bloom, blocked, ribbon or auto, partitioned or whole, rehash, pages,
 /// paper, lru, cold, monkey or measured, tiering, lazy or full, modules=N, units=N/K, still,
-/// epoch=N, first=B), joined by '+'; with --features rocksdb,fjall,redb also fjall, redb and
+/// epoch=N, first=B, blobs), joined by '+'; with --features rocksdb,fjall,redb also fjall, redb and
 /// rocksdb[:(bloom|ribbon|hybrid)-(whole|partitioned)[+hyper|+unsharded][+hits][+hash][+blobs]];
-/// fjall:blobs and rocksdb:blobs keep large values in files of their own.
+/// With blobs they keep large values in files of their own.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {

@@ -53,6 +53,10 @@ pub struct EngineArgs {
     /// none]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub compression: Vec<LevelCompression>,
+    /// The shortest values that lie in files of their own, which merges do not write again; 0 for
+    /// none [default: none]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub value_files_from: Option<u64>,
     /// What a write survives once acknowledged: nothing, a crash of the process, or of the machine
     /// [default: buffered]
     #[arg(long, value_enum, value_name = "DURABILITY")]
@@ -181,6 +185,9 @@ impl EngineArgs {
         set(&mut options.target_file, self.target_file);
         if !self.compression.is_empty() {
             options.compression = self.compression.iter().map(|level| level.0).collect();
+        }
+        if let Some(from) = self.value_files_from {
+            options.value_files_from = (from > 0).then_some(from);
         }
         let filter = &mut options.filter;
         if let Some(family) = self.filter {

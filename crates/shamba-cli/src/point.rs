@@ -1,17 +1,17 @@
 //! `shamba get`, `put` and `delete`: one key.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use shamba::{IterOptions, WriteOptions};
+use shamba::{IterOptions, ValueReader, WriteOptions};
 
 use crate::args::Global;
 use crate::failure::Failure;
-use crate::import::read_stdin;
 use crate::open::{Access, EngineArgs, open};
 use crate::text::{argument, preview};
 
@@ -40,7 +40,7 @@ pub struct GetArgs {
 /// Set a key to a value
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  shamba put db greeting hello\n  shamba put db photo - < photo.jpg\n  shamba put db session/17 open --ttl 30m"
+    after_help = "Examples:\n  shamba put db greeting hello\n  shamba put db film - < film.mp4\n  shamba put db session/17 open --ttl 30m"
 )]
 pub struct PutArgs {
     /// The database folder; created when missing
@@ -91,54 +91,99 @@ pub struct DeleteArgs {
 pub fn get(global: &Global, args: &GetArgs) -> Result<(), Failure> {
     let key = argument(&args.key, args.escaped)?;
     let opened = open(global, &args.dir, Access::Read, &EngineArgs::default())?;
-    let Some(value) = opened.keyspace.get(&key)? else {
+    let Some(mut value) = opened.keyspace.get_reader(&key)? else {
         return Err(Failure::Absent { key: preview(&key) });
     };
-    let number = args.number.then(|| counted(&value)).transpose()?;
-    let shown = number.as_deref().unwrap_or(&value);
+    let number = args.number.then(|| counted(&mut value)).transpose()?;
+    let mut shown: Box<dyn Read> = match number {
+        Some(number) => Box::new(io::Cursor::new(number)),
+        None => Box::new(value),
+    };
     match &args.output {
         Some(path) => {
-            std::fs::write(path, shown).map_err(|source| Failure::io("write", path, source))?
+            let on = |source| Failure::io("write", path, source);
+            let mut file = File::create(path).map_err(on)?;
+            copy(&mut shown, &mut file, &on)?;
         }
         None => {
             let mut out = io::stdout().lock();
+            let last = copy(&mut shown, &mut out, &Failure::output)?;
             // A prompt should not stick to the value; a program gets exactly its bytes.
-            let end: &[u8] = if out.is_terminal() && !shown.ends_with(b"\n") {
+            let end: &[u8] = if out.is_terminal() && last != Some(b'\n') {
                 b"\n"
             } else {
                 b""
             };
-            out.write_all(shown)
-                .and_then(|()| out.write_all(end))
+            out.write_all(end)
                 .and_then(|()| out.flush())
                 .map_err(Failure::output)?;
         }
     }
-    drop(value);
+    drop(shown);
     opened.close()
 }
 
+/// Copies a value, in pieces; gives its last byte.
+fn copy(
+    from: &mut dyn Read,
+    to: &mut dyn Write,
+    on_write: &dyn Fn(io::Error) -> Failure,
+) -> Result<Option<u8>, Failure> {
+    let mut buffer = vec![0; 64 << 10];
+    let mut last = None;
+    loop {
+        let bytes = from.read(&mut buffer).map_err(failed_read)?;
+        let Some(read) = buffer.get(..bytes).filter(|read| !read.is_empty()) else {
+            return Ok(last);
+        };
+        to.write_all(read).map_err(on_write)?;
+        last = read.last().copied();
+    }
+}
+
+/// What a value's reader says: the engine's own error.
+fn failed_read(error: io::Error) -> Failure {
+    match error.downcast::<shamba::Error>() {
+        Ok(error) => error.into(),
+        Err(error) => Failure::io("read", "the value", error),
+    }
+}
+
 /// The number of a counter, as text.
-fn counted(value: &[u8]) -> Result<Vec<u8>, Failure> {
-    let bytes = <[u8; 8]>::try_from(value).map_err(|_| {
-        Failure::data(
+fn counted(value: &mut ValueReader) -> Result<Vec<u8>, Failure> {
+    let mut bytes = [0; 8];
+    if value.len() != bytes.len() as u64 {
+        return Err(Failure::data(
             format!("the value has {} bytes, and a counter 8", value.len()),
             "print it without --number",
-        )
-    })?;
+        ));
+    }
+    value.read_exact(&mut bytes).map_err(failed_read)?;
     Ok(i64::from_le_bytes(bytes).to_string().into_bytes())
 }
 
 pub fn put(global: &Global, args: &PutArgs) -> Result<(), Failure> {
     let key = argument(&args.key, args.escaped)?;
+    let options = WriteOptions::synced().ttl(args.ttl);
+    let failed = |source| Failure::io("read", "standard input", source);
+    // Before a database is made for it.
+    let mut input = io::stdin().lock();
     let value = match args.value.as_encoded_bytes() {
-        // The engine's limit is 64 MiB; a little more tells it that the value is too large.
-        b"-" => read_stdin((64 << 20) + 1)?,
-        _ => argument(&args.value, args.escaped)?,
+        b"-" => input.fill_buf().map(|_| None).map_err(failed)?,
+        _ => Some(argument(&args.value, args.escaped)?),
     };
     let opened = open(global, &args.dir, Access::Create, &EngineArgs::default())?;
-    let options = WriteOptions::synced().ttl(args.ttl);
-    opened.keyspace.put_with(&key, &value, options)?;
+    let written = match value {
+        Some(value) => opened.keyspace.put_with(&key, &value, options),
+        // In pieces, however much there is.
+        None => opened.keyspace.put_reader_with(&key, input, options),
+    };
+    match written {
+        Err(shamba::Error::ValueSource { source }) => {
+            return Err(failed(io::Error::new(source.kind(), source)));
+        }
+        written => written?,
+    }
     opened.close()
 }
 

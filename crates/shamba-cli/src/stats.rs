@@ -172,6 +172,16 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
     if !rows.is_empty() {
         text += &format!("\n{}", show::table(&header, &rows))
     }
+    let values = &keyspace.values;
+    if values.files > 0 {
+        text += &format!(
+            "\nvalues: {} files, {} ({} of values, {} of them garbage)",
+            show::number(values.files as u64),
+            show::bytes(values.bytes),
+            show::bytes(values.value_bytes),
+            show::bytes(values.garbage_bytes)
+        );
+    }
     text += &format!("\n{}", use_and_design(keyspace));
     for part in [lookups(keyspace), modules(keyspace)].into_iter().flatten() {
         text += &format!("\n\n{part}");

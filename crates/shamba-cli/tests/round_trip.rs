@@ -466,6 +466,29 @@ fn what_is_put_with_a_time_to_live_is_gone_then() {
     work.fails(1, &["get", "db", "a"]);
 }
 
+/// What is larger than memory goes in and comes out in pieces.
+#[test]
+fn a_value_larger_than_the_budget_goes_through_a_pipe() {
+    let work = Work::new();
+    let film: Vec<u8> = (0..20u32 << 20)
+        .map(|at| (at >> 3) as u8 ^ at as u8)
+        .collect();
+    let ran = work.run_with(&["put", "db", "film", "-", "--memory", "2MiB"], &film);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(work.ok(&["get", "db", "film", "--memory", "2MiB"]) == film);
+    work.ok(&["get", "db", "film", "--memory", "2MiB", "--output", "copy"]);
+    assert!(std::fs::read(work.path("copy")).unwrap() == film);
+    let stats = String::from_utf8(work.ok(&["stats", "db"])).unwrap();
+    assert!(stats.contains("values: 1 files, 20.0 MiB"), "{stats}");
+    assert!(stats.contains("0 B of them garbage"), "{stats}");
+    work.ok(&["verify", "db"]);
+    work.ok(&["put", "db", "film", "short"]);
+    work.ok(&["compact", "db", "--value-files-from", "1KiB"]);
+    assert_eq!(work.ok(&["get", "db", "film"]), b"short");
+    let stats = String::from_utf8(work.ok(&["stats", "db"])).unwrap();
+    assert!(!stats.contains("values:"), "{stats}");
+}
+
 #[test]
 fn operands_are_merged_by_the_operator_that_a_keyspace_keeps() {
     let work = Work::new();

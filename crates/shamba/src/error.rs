@@ -143,7 +143,7 @@ pub enum Error {
     },
     /// A value is longer than the engine accepts under the present memory budget.
     #[error(
-        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget); split it{}",
+        "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget); split it, or put it with `put_reader`{}",
         or_raise(*needed)
     )]
     ValueTooLarge {
@@ -153,6 +153,12 @@ pub enum Error {
         max: usize,
         /// The least memory budget that would do, in bytes; none where no budget would.
         needed: Option<u64>,
+    },
+    /// The reader that a value was to come from failed. Nothing was written.
+    #[error("the reader that the value was to come from failed, and nothing was written: {source}")]
+    ValueSource {
+        /// The reader's own error.
+        source: Arc<io::Error>,
     },
     /// A batch would take more memory than one may, until it is in tables.
     #[error(

@@ -362,7 +362,7 @@ pub use db::{
     Advice, CompareAndSwapError, Cursor, DamagedFile, Db, Iter, IterOptions, KeyRange, Keyspace,
     KeyspaceStatistics, LevelLookups, LevelStatistics, MarginalValue, ModuleLookups, PricedDesign,
     Problem, ReadCounts, ResidentBytes, Snapshot, Statistics, Transaction, TransactionIter, Value,
-    VerifySummary, WorkloadEstimate, WriteBatch,
+    ValueReader, ValueStatistics, VerifySummary, WorkloadEstimate, WriteBatch,
 };
 pub use error::{Error, Holders, Result};
 pub use filter::{FilterAllocation, ModuleSizes};

@@ -32,9 +32,7 @@ use crate::budget::max_memtable_bytes;
 use crate::cache::{Eviction, MemoryBudget, check_limit};
 use crate::compaction::MergePolicy;
 use crate::error::{Error, Result};
-use crate::filter::{
-    Families, Family, FilterAllocation, Layout, MAX_MODULES, ModuleSizes, PlanOptions,
-};
+use crate::filter::{FilterAllocation, MAX_MODULES, ModuleSizes};
 use crate::fs::{Fs, OsFs};
 use crate::policy::FilterPolicy;
 use crate::wal::RecoveryMode;
@@ -107,10 +105,18 @@ pub struct KeyspaceOptions {
     /// for ever. In whole milliseconds. Those written before it was changed live as long as they
     /// were to.
     pub ttl: Option<Duration>,
+    /// Values of so many bytes and more lie in files of their own, to which the tree points, so
+    /// that merges do not write them again; at least 64. Default `None`: only those do that come in
+    /// pieces ([`Db::put_reader`](crate::Db::put_reader)). Values move as flushes and merges come
+    /// to them.
+    pub value_files_from: Option<u64>,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.
     pub restart_interval: u32,
 }
+
+/// Shorter values take less where they are than what points to them.
+const LEAST_SEPARATED: u64 = 64;
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
@@ -129,6 +135,7 @@ impl Default for KeyspaceOptions {
             auto_design: None,
             merge_for_scans: true,
             ttl: None,
+            value_files_from: None,
             restart_interval: 8,
         }
     }
@@ -183,6 +190,8 @@ impl KeyspaceOptions {
         )?;
         range("target_file", self.target_file, 4 << 10, 1 << 40)?;
         range("restart_interval", self.restart_interval, 1, 1024)?;
+        let from = self.value_files_from.unwrap_or(u64::MAX);
+        range("value_files_from", from, LEAST_SEPARATED, u64::MAX)?;
         // Filters, and who reads them.
         range("filter.bits_per_key", self.filter.bits_per_key, 0.0, 64.0)?;
         range("filter.modules", self.filter.modules, 1, MAX_MODULES as u8)?;
@@ -215,26 +224,6 @@ impl KeyspaceOptions {
     pub(crate) fn compression_at(&self, level: usize) -> Compression {
         let chosen = self.compression.get(level).or(self.compression.last());
         chosen.copied().unwrap_or_default()
-    }
-
-    /// The filter options as the planner takes them.
-    pub(crate) fn filter_wish(&self) -> PlanOptions {
-        PlanOptions {
-            families: match self.filter.family {
-                FilterFamily::Bloom => Families::Same(Family::Bloom),
-                FilterFamily::BlockedBloom => Families::Same(Family::Blocked),
-                FilterFamily::Ribbon => Families::Same(Family::Ribbon),
-                FilterFamily::Auto => Families::ByLevel,
-            },
-            bits_per_key: self.filter.bits_per_key,
-            modules: self.filter.modules,
-            sizes: self.filter.module_sizes,
-            layout: if self.filter.partitioned {
-                Layout::Partitioned
-            } else {
-                Layout::Whole
-            },
-        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! count for the next.
 #![cfg(target_os = "linux")]
 
+use std::io::Read;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -106,6 +107,47 @@ fn work(row: &str, dir: &std::path::Path) -> Db {
             }
             db
         }
+        "pieces" => {
+            let db = open(dir, Compression::None);
+            for round in 0..3 {
+                let film = std::io::repeat(round).take(64 << 20);
+                db.put_reader("film", film).unwrap();
+                let mut read = db.get_reader("film").unwrap().unwrap();
+                let bytes = std::io::copy(&mut read, &mut std::io::sink()).unwrap();
+                assert_eq!(bytes, 64 << 20);
+                db.flush().unwrap();
+            }
+            db.compact_range(None, None).unwrap();
+            db
+        }
+        "value files" => {
+            let options = Options::new().memory(MemoryBudget::bytes(BUDGET));
+            let keyspace = KeyspaceOptions::new()
+                .value_files_from(1 << 10)
+                .target_file(1 << 20)
+                .compression([Compression::Zstd(3)]);
+            let db = options.keyspace(keyspace).open(dir).unwrap();
+            let len = |number| match number % 4 {
+                0 => BUDGET as usize / 16,
+                other => 3000 * other as usize,
+            };
+            for round in 0..4 {
+                for number in 0..200 {
+                    let value = value(number + round, len(number));
+                    db.put(key(number), value).unwrap();
+                }
+            }
+            db.flush().unwrap();
+            db.compact_range(None, None).unwrap();
+            for number in 0..200 {
+                let wanted = value(number + 3, len(number));
+                assert!(db.get(key(number)).unwrap().unwrap() == wanted[..]);
+            }
+            let all: shamba::Result<Vec<_>> = db.iter().map(|entry| entry.map(drop)).collect();
+            assert_eq!(all.unwrap().len(), 200);
+            assert!(db.stats().keyspaces[0].values.files > 0);
+            db
+        }
         other => panic!("{other}"),
     }
 }
@@ -194,4 +236,14 @@ fn many_threads_that_decompress_stay_within_the_budget() {
 #[test]
 fn the_longest_values_stay_within_the_budget() {
     stays_within_its_budget("values");
+}
+
+#[test]
+fn values_in_pieces_stay_within_the_budget() {
+    stays_within_its_budget("pieces");
+}
+
+#[test]
+fn values_in_files_of_their_own_stay_within_the_budget() {
+    stays_within_its_budget("value files");
 }

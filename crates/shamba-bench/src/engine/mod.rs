@@ -27,6 +27,9 @@ use std::time::Duration;
 /// Engines that cannot read past the system's page cache.
 pub const CACHED: [&str; 2] = ["fjall", "redb"];
 
+/// Bytes from which on `blobs` keeps a value in a file of its own: fjall's default.
+const LEAST_BLOB: u64 = 1 << 10;
+
 /// How an engine is opened. Every engine gets the same numbers.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EngineConfig {

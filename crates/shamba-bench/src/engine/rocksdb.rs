@@ -3,7 +3,7 @@ mod data_model;
 
 pub(super) use data_model::Transactional;
 
-use super::{Engine, EngineConfig, Indexes, Visit, Write, copied};
+use super::{Engine, EngineConfig, Indexes, LEAST_BLOB, Visit, Write, copied};
 use crate::{Error, Result};
 use ::rocksdb::statistics::{StatsLevel, Ticker};
 use ::rocksdb::{
@@ -50,9 +50,6 @@ const WORDS: [&[&str]; 15] = [
 /// The lines of the words that change what lies on disk, and of the bits among them.
 const ON_DISK: usize = 8;
 const BITS: usize = 2;
-
-/// Bytes from which on `blobs` keeps a value in a file of its own: fjall's default.
-const LEAST_BLOB: u64 = 1 << 10;
 
 /// The word chosen of each line.
 #[derive(Clone, Copy, Debug, Default)]

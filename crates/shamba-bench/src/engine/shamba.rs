@@ -2,7 +2,9 @@
 mod data_model;
 
 use super::data_model::Purpose;
-use super::{Engine, EngineConfig, FileFacts, Indexes, Inspect, Resident, Visit, Write, copied};
+use super::{
+    Engine, EngineConfig, FileFacts, Indexes, Inspect, LEAST_BLOB, Resident, Visit, Write, copied,
+};
 use crate::device::Device;
 use crate::{Error, Result};
 use ::shamba::fs::{Charge, MeteredFs};
@@ -59,7 +61,7 @@ impl Variant {
                     "shamba has no setting `{word}` (one of {presets}, and then bloom, blocked, \
                      ribbon or auto, partitioned or whole, rehash, pages, paper, lru, cold, monkey \
                      or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, \
-                     first=B, bits=B, joined by `+`)"
+                     first=B, bits=B, blobs, joined by `+`)"
                 ))
             })?;
         }
@@ -125,6 +127,7 @@ impl Variant {
                     granularity: Granularity::Level,
                 };
             }
+            ("blobs", "") => self.keyspace.value_files_from = Some(LEAST_BLOB),
             ("lru", "") => self.eviction = Eviction::TwoPriorityLru,
             ("rehash", "") => self.hash_sharing = false,
             ("pages", "") => self.entries = false,
@@ -190,7 +193,14 @@ impl Variant {
             merge if merge != MergePolicy::default() => "-full",
             _ => "",
         };
-        [family, "-", pieces, &sizes, &first, allocation, merge].concat()
+        let blobs = match self.keyspace.value_files_from {
+            Some(_) => "-blobs",
+            None => "",
+        };
+        [
+            family, "-", pieces, &sizes, &first, allocation, merge, blobs,
+        ]
+        .concat()
     }
 }
 

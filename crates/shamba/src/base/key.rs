@@ -34,10 +34,27 @@ pub(crate) enum EntryKind {
     Operand = 2,
     /// A value with a time to live ([`super::expiring`]).
     Expiring = 4,
+    /// A value that lies in a value file ([`super::pointer`]).
+    Pointer = 5,
+    /// Such a value with a time to live: the moment, then the pointer.
+    ExpiringPointer = 6,
 }
 
-/// Kind 5 is reserved: value pointer. Kind 3 is no entry's, but that of deletions of ranges in
-/// logs.
+impl EntryKind {
+    /// Whether the stored value begins with the moment when it expires.
+    #[inline]
+    pub(crate) const fn expires(self) -> bool {
+        matches!(self, EntryKind::Expiring | EntryKind::ExpiringPointer)
+    }
+
+    /// Whether the value lies in a value file.
+    #[inline]
+    pub(crate) const fn is_pointer(self) -> bool {
+        matches!(self, EntryKind::Pointer | EntryKind::ExpiringPointer)
+    }
+}
+
+/// Kind 3 is no entry's, but that of deletions of ranges in logs.
 const KIND_BITS: u32 = 3;
 
 /// Sequence number and kind in one integer; larger is newer.
@@ -72,6 +89,8 @@ impl Tag {
             1 => Some(EntryKind::Put),
             2 => Some(EntryKind::Operand),
             4 => Some(EntryKind::Expiring),
+            5 => Some(EntryKind::Pointer),
+            6 => Some(EntryKind::ExpiringPointer),
             _ => None,
         }
     }
@@ -81,7 +100,7 @@ impl Tag {
     pub(crate) const fn allows(self, value: usize) -> bool {
         match self.kind() {
             None => false,
-            Some(EntryKind::Expiring) => value >= EXPIRY_BYTES,
+            Some(EntryKind::Expiring | EntryKind::ExpiringPointer) => value >= EXPIRY_BYTES,
             Some(_) => true,
         }
     }

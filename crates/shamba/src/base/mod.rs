@@ -1,6 +1,7 @@
 //! What every other module builds on: keys and tags, key digests, integer coding, checksums, the
 //! iterator contract, samples, memory mapped from the system, two small shared pointers, values
-//! held once, who pins blocks, sizes as text, clocks, values that expire. Nothing here does I/O.
+//! held once, who pins blocks, sizes as text, clocks, values that expire, pointers to values.
+//! Nothing here does I/O.
 
 pub(crate) mod checksum;
 pub(crate) mod clock;
@@ -14,6 +15,7 @@ pub(crate) mod key;
 pub(crate) mod once_arc;
 pub(crate) mod pages;
 pub(crate) mod pin_holder;
+pub(crate) mod pointer;
 pub(crate) mod sample;
 pub(crate) mod size;
 pub(crate) mod thin;

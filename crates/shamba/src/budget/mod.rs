@@ -49,8 +49,9 @@ pub(crate) use shares::{
     merge_inputs, merge_keys, merge_readahead, most_of_batch, most_of_block, most_of_files,
     most_of_index, most_of_key, most_of_keyspaces, most_of_meta, most_of_range_end, most_of_ranges,
     most_of_seen, most_of_value, new_tables, open_files, open_tables, partition_keys,
-    pinned_by_values, plenty_of_memory, prepopulation, read_at_once, reload_at_once,
-    room_for_what_is_written, short_for_large_values, short_of_memory, snapshot_list, table_buffer,
+    piece_of_value, pinned_by_values, plenty_of_memory, prepopulation, read_at_once,
+    reload_at_once, room_for_what_is_written, short_for_large_values, short_of_memory,
+    snapshot_list, table_buffer,
 };
 
 /// The smallest memory budget accepted, in bytes: 1 MiB.

@@ -87,7 +87,8 @@ impl<'o> Collapse<'o> {
         let base = match entry.tag.kind() {
             Some(EntryKind::Put) => Some(Some(entry.value)),
             Some(EntryKind::Delete) => Some(None),
-            Some(EntryKind::Expiring | EntryKind::Operand) | None => None,
+            // What lies in a value file is merged when it is read.
+            Some(_) | None => None,
         };
         let merged = base.and_then(|base| self.merged(&waiting, base));
         if let Some(value) = merged {

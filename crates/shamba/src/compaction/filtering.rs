@@ -99,7 +99,7 @@ impl Filtering<'_> {
         let expiry = match tag.kind() {
             Some(EntryKind::Put) => &[],
             Some(EntryKind::Expiring) => stored.get(..expiring::EXPIRY_BYTES).unwrap_or(stored),
-            Some(EntryKind::Delete | EntryKind::Operand) | None => {
+            Some(_) | None => {
                 return Ok(FilteredEntry::kept(tag, stored));
             }
         };
@@ -123,6 +123,36 @@ impl Filtering<'_> {
                 })
             }
         }
+    }
+
+    /// The same of an entry that points to its value: the pointer stays if the value does.
+    pub(crate) fn apply_pointed<'v>(
+        &self,
+        (key, tag): (&[u8], Tag),
+        stored: &'v [u8],
+        value: &[u8],
+        done: &mut Filtered,
+    ) -> Result<FilteredEntry<'v>> {
+        let expires = tag.kind().is_some_and(EntryKind::expires);
+        let (kind, expiry) = if expires {
+            let expiry = stored.get(..expiring::EXPIRY_BYTES).unwrap_or(stored);
+            (EntryKind::Expiring, expiry)
+        } else {
+            (EntryKind::Put, &[][..])
+        };
+        let whole = [expiry, value].concat();
+        let _held = self.budget.reserve(Role::Compaction, whole.len() as u64);
+        let inline = Tag::new(tag.seq(), kind);
+        let left = self.apply((key, inline), &whole, done)?;
+        Ok(match left.value {
+            Cow::Borrowed(_) if left.tag == inline => FilteredEntry::kept(tag, stored),
+            Cow::Borrowed(_) => FilteredEntry::kept(left.tag, &[]),
+            Cow::Owned(value) => FilteredEntry {
+                tag: left.tag,
+                value: Cow::Owned(value),
+                _memory: left._memory,
+            },
+        })
     }
 
     fn decide(&self, key: &[u8], value: &[u8]) -> Result<CompactionDecision> {

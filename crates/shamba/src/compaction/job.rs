@@ -3,8 +3,11 @@
 //! Runs on one background thread, holds no lock, and touches nothing but new files: until its
 //! caller installs the result, a failure or crash leaves only orphans.
 
+mod pieces;
 mod ranges;
+mod values;
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -12,11 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::ranges::RangesAhead;
+use self::values::ValueWriter;
 use super::collapse::{Collapse, Collapsed};
 use super::filtering::{Filtered, Filtering};
 use super::{Forward, FragmentMerge, Retain, Verdict};
 use crate::base::checksum::checksum;
-use crate::base::expiring;
 use crate::base::fragment::Fragment;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::budget::{
@@ -25,8 +28,11 @@ use crate::budget::{
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
 use crate::operator::Operator;
-use crate::table::{Prepared, TableBuildOptions, TableBuilder, table_name};
-use crate::version::{Expiry, FileInfo};
+use crate::table::{Prepared, TableBuildOptions, TableBuilder, TableSummary, table_name};
+use crate::version::{AddedFile, Expiry, FileInfo, FileMeta, VALUE_LEVEL};
+
+pub(crate) use self::pieces::PiecesWriter;
+pub(crate) use self::values::Separation;
 
 /// Where and how output tables are written.
 pub(crate) struct MergeOutput<'a> {
@@ -45,6 +51,8 @@ pub(crate) struct MergeOutput<'a> {
     pub(crate) operator: Option<Operator>,
     /// What is asked about entries that nobody may read by now.
     pub(crate) filtering: Option<Filtering<'a>>,
+    /// Which values go to value files.
+    pub(crate) separation: Separation<'a>,
     /// Called now and then; where it fails the job gives up with its error.
     pub(crate) on_the_way: Box<dyn Fn() -> Result<()> + 'a>,
 }
@@ -58,6 +66,39 @@ pub(crate) struct NewTable {
     pub(crate) prepared: Option<Box<Prepared>>,
 }
 
+impl NewTable {
+    /// What the tree is told of a table, as far as its properties say it.
+    pub(super) fn info_of(number: u64, summary: &TableSummary) -> FileInfo {
+        let properties = &summary.properties;
+        FileInfo {
+            number,
+            size: summary.len,
+            entries: properties.entries,
+            tombstones: properties.tombstones,
+            smallest: properties.smallest.as_slice().into(),
+            largest: properties.largest.as_slice().into(),
+            min_seq: properties.min_seq,
+            max_seq: properties.max_seq,
+            filter_bytes: properties.filter_bytes,
+            index_bytes: properties.index_bytes,
+            salt: summary.salt,
+            ..FileInfo::default()
+        }
+    }
+
+    /// A value file as an edit adds it, which is the database's install of this number.
+    pub(crate) fn as_value_file(&self, created: u64) -> AddedFile {
+        AddedFile {
+            level: VALUE_LEVEL,
+            run: 0,
+            file: FileMeta::new(&FileInfo {
+                created,
+                ..self.info.clone()
+            }),
+        }
+    }
+}
+
 /// A list of so many tables is counted in what a job is let in with.
 const FEW_TABLES: usize = 16;
 
@@ -65,6 +106,8 @@ const FEW_TABLES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct NewTables {
     tables: Vec<NewTable>,
+    /// The value files.
+    values: Vec<NewTable>,
     memory: Reservation,
     /// The largest limit since the job began: what the list took under it is taken.
     limit: u64,
@@ -76,21 +119,41 @@ pub(crate) struct NewTables {
 }
 
 impl NewTables {
+    /// The value files among them.
+    pub(crate) fn values(&self) -> &[NewTable] {
+        &self.values
+    }
+
+    /// All, value files too.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &NewTable> + Clone {
+        self.tables.iter().chain(&self.values)
+    }
+
+    /// Adds a value file.
+    pub(super) fn push_values(&mut self, table: NewTable) -> Result<()> {
+        self.push_to(table, true)
+    }
+
+    fn push(&mut self, table: NewTable) -> Result<()> {
+        self.push_to(table, false)
+    }
+
     /// Adds a table, for which there must be memory: an edit is made of the list, which takes as
     /// much again.
-    fn push(&mut self, table: NewTable) -> Result<()> {
+    fn push_to(&mut self, table: NewTable, values: bool) -> Result<()> {
+        let list = if values {
+            &mut self.values
+        } else {
+            &mut self.tables
+        };
         let keys = [&table.info.smallest, &table.info.largest];
         let keys: usize = keys.iter().map(|key| allocated(key.len())).sum();
-        let full = self.tables.len() == self.tables.capacity();
-        let places = if full {
-            (self.tables.len() / 4).max(4)
-        } else {
-            0
-        };
+        let full = list.len() == list.capacity();
+        let places = if full { (list.len() / 4).max(4) } else { 0 };
         let bytes = (keys + places * size_of::<NewTable>()) as u64;
         let limit = self.memory.limit();
         self.limit = self.limit.max(limit);
-        if self.tables.len() < FEW_TABLES {
+        if list.len() < FEW_TABLES {
             self.memory.grow(bytes);
         } else if self.memory.bytes() + bytes > new_tables(self.limit)
             || !self.memory.grow_waiting(bytes)
@@ -101,8 +164,8 @@ impl NewTables {
                 needed: limit.saturating_mul(2),
             });
         }
-        self.tables.reserve_exact(places);
-        self.tables.push(table);
+        list.reserve_exact(places);
+        list.push(table);
         Ok(())
     }
 
@@ -174,6 +237,7 @@ pub(crate) fn write_tables<I: Forward>(
 ) -> Result<NewTables> {
     let mut done = NewTables {
         tables: Vec::new(),
+        values: Vec::new(),
         memory: output.budget.reserve(Role::Compaction, 0),
         limit: output.budget.limit(),
         expired: 0,
@@ -182,7 +246,7 @@ pub(crate) fn write_tables<I: Forward>(
     };
     let result = run(entries, ranges, &mut retain, output, &mut done);
     if let Err(error) = result {
-        for number in done.iter().map(|table| table.info.number) {
+        for number in done.all().map(|table| table.info.number) {
             // An orphan left behind here is removed by the next open.
             let _ = output.fs.remove(&table_path(output.dir, number));
         }
@@ -196,6 +260,8 @@ struct Current {
     builder: TableBuilder,
     shadowed_before: u64,
     expiry: Expiry,
+    /// Bytes of values that its entries point to, by value file.
+    points_to: BTreeMap<u64, u64>,
 }
 
 fn run<I: Forward>(
@@ -211,13 +277,15 @@ fn run<I: Forward>(
         current: None,
         range: None,
         shadowed_before: 0,
+        values: ValueWriter::new(output),
     };
     let ranges = ranges.map(RangesAhead::new).transpose()?;
     let result = write_kept(entries, ranges, retain, &mut tables);
-    if result.is_err()
-        && let Some(current) = tables.current
-    {
-        let _ = output.fs.remove(&table_path(output.dir, current.number));
+    if result.is_err() {
+        tables.values.abandon();
+        if let Some(current) = tables.current {
+            let _ = output.fs.remove(&table_path(output.dir, current.number));
+        }
     }
     result
 }
@@ -271,6 +339,7 @@ fn write_kept<I: Forward>(
     }
     tables.done.expired = retain.expired;
     tables.done.collapsed = collapse.collapsed;
+    tables.values.finish(tables.done)?;
     finish(tables.current.take(), retain.shadowed, output, tables.done)
 }
 
@@ -283,6 +352,7 @@ struct TablesInTheMaking<'t, 'o> {
     range: Option<Fragment>,
     /// How many entries were shadowed before the present one.
     shadowed_before: u64,
+    values: ValueWriter<'o>,
 }
 
 impl TablesInTheMaking<'_, '_> {
@@ -297,9 +367,13 @@ impl TablesInTheMaking<'_, '_> {
         match &self.output.filtering {
             Some(filtering) if entry.is_seen && Some(entry.seq) > held_to => {
                 let done = &mut self.done.filtered;
-                let left = filtering.apply((key, tag), value, done)?;
+                let left = match self.values.load(key, tag, value)? {
+                    Some(pointed) => filtering.apply_pointed((key, tag), value, &pointed, done)?,
+                    None => filtering.apply((key, tag), value, done)?,
+                };
                 // One that is removed at the bottom leaves nothing.
-                if left.tag != tag && entry.settled {
+                let removed = left.tag != tag && left.tag.kind() == Some(EntryKind::Delete);
+                if removed && entry.settled {
                     return Ok(());
                 }
                 self.add(key, left.tag, &left.value)
@@ -311,11 +385,16 @@ impl TablesInTheMaking<'_, '_> {
     fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
         // All versions of a key are in one table, or two tables of a run would meet.
         self.end_full_table(key, false)?;
-        let current = self.current()?;
-        if tag.kind() == Some(EntryKind::Expiring)
-            && let Some((moment, _)) = expiring::split(value)
-        {
+        self.current()?;
+        let (tag, value) = self.values.place(key, tag, value, self.done)?;
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
+        if let Some(moment) = values::expiry_of(tag, value) {
             current.expiry.add(moment);
+        }
+        if let Some(pointer) = values::pointed_to(tag, value) {
+            *current.points_to.entry(pointer.file).or_default() += pointer.len;
         }
         current.builder.add(key, tag, value)
     }
@@ -377,6 +456,7 @@ fn begin(output: &MergeOutput<'_>, shadowed_before: u64) -> Result<Current> {
         builder,
         shadowed_before,
         expiry: Expiry::default(),
+        points_to: BTreeMap::new(),
     })
 }
 
@@ -393,24 +473,13 @@ fn finish(
     match current.builder.finish(output.sync) {
         Ok(summary) => {
             // What the tree will know of the table, without opening it.
-            let properties = summary.properties;
-            let keys = properties.smallest.len() + properties.largest.len();
+            let keys = summary.properties.smallest.len() + summary.properties.largest.len();
             let info = FileInfo {
-                number,
-                size: summary.len,
-                entries: properties.entries,
-                tombstones: properties.tombstones,
                 garbage: shadowed.saturating_sub(current.shadowed_before),
-                smallest: properties.smallest.into(),
-                largest: properties.largest.into(),
-                min_seq: properties.min_seq,
-                max_seq: properties.max_seq,
-                created: 0,
-                filter_bytes: properties.filter_bytes,
-                index_bytes: properties.index_bytes,
-                salt: summary.salt,
                 expiry: current.expiry,
                 ranges,
+                points_to: current.points_to.into_iter().collect(),
+                ..NewTable::info_of(number, &summary)
             };
             let pushed = done.push(NewTable {
                 info,

@@ -59,6 +59,25 @@ pub(super) fn in_place(version: &Version, options: &PickerOptions) -> Option<Tas
             }
         }
     }
+    values(version)
+}
+
+/// Rewrites a file in its place that points to a value file of which more than half is garbage, so
+/// that what it points to goes elsewhere. Ends: it does not point there afterwards.
+fn values(version: &Version) -> Option<Task> {
+    let values = version.value_files();
+    let garbage = |number| values.get(number).is_some_and(|of| of.is_mostly_garbage());
+    if !values.iter().any(|of| of.is_mostly_garbage()) {
+        return None;
+    }
+    for (level, run) in version.runs().filter(|(level, _)| *level > 0) {
+        for file in run.files() {
+            if !file.is_busy() && file.pointed_to().any(|(number, _)| garbage(number)) {
+                let reason = "file points to values among garbage";
+                return rewrite(version, level, run, file, reason);
+            }
+        }
+    }
     None
 }
 

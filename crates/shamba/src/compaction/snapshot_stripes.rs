@@ -201,7 +201,7 @@ impl Retain {
 
     /// The tag of an entry: a tombstone's once it has expired.
     fn tag_now(&mut self, tag: Tag, value: &[u8]) -> Tag {
-        let expires = tag.kind() == Some(EntryKind::Expiring);
+        let expires = tag.kind().is_some_and(EntryKind::expires);
         if expires && expiring::at(value, self.expired_to).is_none() {
             self.expired += 1;
             return Tag::new(tag.seq(), EntryKind::Delete);
@@ -219,8 +219,8 @@ mod tests {
     fn seen(entries: &[(Tag, Moment, SeqNo)], at: SeqNo, time: Moment) -> Option<SeqNo> {
         let (tag, expiry, number) = *entries.iter().find(|(tag, ..)| tag.seq() <= at)?;
         match tag.kind()? {
-            EntryKind::Put => Some(number),
-            EntryKind::Expiring => (time < expiry).then_some(number),
+            EntryKind::Put | EntryKind::Pointer => Some(number),
+            EntryKind::Expiring | EntryKind::ExpiringPointer => (time < expiry).then_some(number),
             EntryKind::Delete | EntryKind::Operand => None,
         }
     }

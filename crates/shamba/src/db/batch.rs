@@ -5,6 +5,8 @@
 //! and, for a put, `value length varint, value`; one with a time to live has the moment before its
 //! value. So logging a batch copies nothing.
 
+mod ops;
+
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -12,11 +14,13 @@ use crate::base::clock::{Moment, moment_of};
 use crate::base::coding;
 use crate::base::expiring::{self, EXPIRY_BYTES};
 use crate::base::fragment::{is_before, last_before};
-use crate::base::key::{EntryKind, MAX_KEY_LEN, MAX_VALUE_LEN, Tag};
+use crate::base::key::EntryKind;
+use crate::base::pointer::ValuePointer;
 use crate::error::Result;
 use crate::memtable::Memtable;
 
 use super::keyspaces::KeyspaceInner;
+pub(crate) use ops::{BatchOp, BatchOps, OpKind};
 
 /// The number of the default keyspace.
 pub(crate) const DEFAULT_KEYSPACE: u32 = 0;
@@ -228,6 +232,25 @@ impl WriteBatch {
         self.push_kind(keyspace, key, EntryKind::Expiring, before, value);
     }
 
+    /// Has a key point to a value, until a moment if there is one.
+    pub(crate) fn push_pointer(
+        &mut self,
+        keyspace: u32,
+        key: &[u8],
+        pointer: ValuePointer,
+        until: Option<Moment>,
+    ) {
+        let mut stored = Vec::new();
+        pointer.put(&mut stored);
+        match until {
+            None => self.push_kind(keyspace, key, EntryKind::Pointer, &[], &stored),
+            Some(until) => {
+                let before = &until.to_le_bytes();
+                self.push_kind(keyspace, key, EntryKind::ExpiringPointer, before, &stored);
+            }
+        }
+    }
+
     /// Merges an operand into the value of a key.
     pub(crate) fn push_operand(&mut self, keyspace: u32, key: &[u8], operand: &[u8]) {
         self.merges = true;
@@ -270,6 +293,9 @@ impl WriteBatch {
                     self.push_until(op.keyspace, op.key, value, until);
                 }
             }
+            OpKind::Entry(kind @ (EntryKind::Pointer | EntryKind::ExpiringPointer)) => {
+                self.push_kind(op.keyspace, op.key, kind, &[], op.value);
+            }
             OpKind::DeleteRange => self.push_range(op.keyspace, op.key, op.value),
         }
     }
@@ -294,7 +320,7 @@ impl WriteBatch {
         value: &[u8],
     ) {
         self.max_value = self.max_value.max(value.len());
-        self.expires |= kind == EntryKind::Expiring;
+        self.expires |= kind.expires();
         self.push_parts(keyspace, key, OpKind::Entry(kind), before, value);
     }
 
@@ -399,96 +425,6 @@ pub(super) struct BatchEnd {
     expires: bool,
     ranges: usize,
     max_range_end: usize,
-}
-
-/// What an operation does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OpKind {
-    /// It writes an entry.
-    Entry(EntryKind),
-    /// It deletes all keys from the key on to the value, which is not one of them; an empty one is
-    /// no end.
-    DeleteRange,
-}
-
-/// The number of [`OpKind::DeleteRange`], which no kind of entry has.
-const DELETE_RANGE: u8 = 3;
-
-impl OpKind {
-    const fn to_byte(self) -> u8 {
-        match self {
-            OpKind::Entry(kind) => kind as u8,
-            OpKind::DeleteRange => DELETE_RANGE,
-        }
-    }
-}
-
-/// One operation of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BatchOp<'a> {
-    pub(crate) keyspace: u32,
-    pub(crate) kind: OpKind,
-    pub(crate) key: &'a [u8],
-    pub(crate) value: &'a [u8],
-}
-
-/// The operations in a batch's bytes; an item of `None` says that the bytes are malformed.
-pub(crate) struct BatchOps<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Iterator for BatchOps<'a> {
-    type Item = Option<BatchOp<'a>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let op = decode(&mut self.0);
-        if op.is_none() {
-            self.0 = &[];
-        }
-        Some(op)
-    }
-}
-
-fn decode<'a>(input: &mut &'a [u8]) -> Option<BatchOp<'a>> {
-    let (&kind, rest) = input.split_first()?;
-    *input = rest;
-    let keyspace = u32::try_from(coding::take_varint(input)?).ok()?;
-    let key = coding::take_bytes(input).filter(|key| key.len() <= MAX_KEY_LEN)?;
-    if kind == EntryKind::Delete as u8 {
-        return Some(BatchOp {
-            keyspace,
-            kind: OpKind::Entry(EntryKind::Delete),
-            key,
-            value: &[],
-        });
-    }
-    if kind == DELETE_RANGE {
-        let end = coding::take_bytes(input).filter(|end| end.len() <= MAX_KEY_LEN)?;
-        return is_before(key, end).then_some(BatchOp {
-            keyspace,
-            kind: OpKind::DeleteRange,
-            key,
-            value: end,
-        });
-    }
-    let (kind, most) = if kind == EntryKind::Put as u8 {
-        (EntryKind::Put, MAX_VALUE_LEN)
-    } else if kind == EntryKind::Operand as u8 {
-        (EntryKind::Operand, MAX_VALUE_LEN)
-    } else if kind == EntryKind::Expiring as u8 {
-        (EntryKind::Expiring, MAX_VALUE_LEN + EXPIRY_BYTES)
-    } else {
-        return None;
-    };
-    let value = coding::take_bytes(input).filter(|value| value.len() <= most)?;
-    let is_whole = Tag::new(0, kind).allows(value.len());
-    is_whole.then_some(BatchOp {
-        keyspace,
-        kind: OpKind::Entry(kind),
-        key,
-        value,
-    })
 }
 
 #[cfg(test)]
@@ -610,8 +546,7 @@ mod tests {
                         OpKind::Entry(EntryKind::Put) => Some((op.value.to_vec(), None)),
                         OpKind::Entry(EntryKind::Expiring) => expiring::split(op.value)
                             .map(|(until, value)| (value.to_vec(), Some(until))),
-                        OpKind::Entry(EntryKind::Delete | EntryKind::Operand)
-                        | OpKind::DeleteRange => None,
+                        OpKind::Entry(_) | OpKind::DeleteRange => None,
                     };
                     Some((op.keyspace, op.key.to_vec(), value))
                 })

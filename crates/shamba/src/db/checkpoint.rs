@@ -80,12 +80,12 @@ impl Checkpoint<'_> {
         let state = self.db.files().tree().manifest.state().clone();
         drop(writes);
         let versions = || state.keyspaces.values().map(|keyspace| &keyspace.version);
-        let files = versions().map(|version| version.sums().files).sum();
+        let files = versions().map(|version| version.all_files().count()).sum();
         let budget = self.db.shared().budget();
         let listed = (files * size_of::<u64>()) as u64;
         self.listed = Some(budget.reserve(Role::Tables, listed));
         self.tables.reserve_exact(files);
-        for number in versions().flat_map(|version| version.files().map(FileMeta::number)) {
+        for number in versions().flat_map(|version| version.all_files().map(FileMeta::number)) {
             self.link_or_copy(number)?;
         }
         fs.sync_dir(destination)

@@ -50,6 +50,7 @@ mod ranges;
 mod read;
 mod snapshot;
 mod stats;
+mod streams;
 mod transaction;
 mod tuning;
 mod verify;
@@ -66,7 +67,10 @@ pub use keyspaces::level_counters::{LevelLookups, ModuleLookups, ReadCounts};
 pub use keyspaces::workload::WorkloadEstimate;
 pub use read::Value;
 pub use snapshot::Snapshot;
-pub use stats::{KeyspaceStatistics, LevelStatistics, MarginalValue, ResidentBytes, Statistics};
+pub use stats::{
+    KeyspaceStatistics, LevelStatistics, MarginalValue, ResidentBytes, Statistics, ValueStatistics,
+};
+pub use streams::ValueReader;
 pub use transaction::{CompareAndSwapError, Transaction, TransactionIter};
 pub use tuning::{Advice, PricedDesign};
 pub use verify::{DamagedFile, Problem, VerifySummary};

@@ -3,6 +3,7 @@
 //! writes, from any thread; one in a folder, which need not be open, also for its logs and for
 //! tables that are missing or cut short, with which it would not open.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -143,14 +144,16 @@ impl VerifySummary {
         before: impl Fn(&FileMeta) -> Result<()>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<()> {
-        let files = keyspaces.iter().map(|(_, version)| version.files().count());
+        let files = keyspaces
+            .iter()
+            .map(|(_, version)| version.all_files().count());
         let (total, mut checked) = (files.sum(), 0);
         for (keyspace, version) in keyspaces {
             if let Err(found) = version.check() {
                 let error = Error::corruption("MANIFEST", 0, found.to_string());
                 self.note(Some(keyspace), "MANIFEST".to_owned(), &[error], 1);
             }
-            for file in version.files() {
+            for file in version.all_files() {
                 self.tables += 1;
                 self.bytes += file.size();
                 let checking = before(file).and_then(|()| self.table(tables, file));
@@ -216,9 +219,22 @@ impl VerifySummary {
     /// The first problems of a table, and how many there are.
     fn table(&mut self, tables: &TableCache, file: &FileMeta) -> Result<(Vec<Error>, u64)> {
         let table = tables.get(file)?;
-        let report = table.verify()?;
+        let mut report = table.verify()?;
         self.blocks += report.blocks;
         self.entries += report.entries;
+        let stated: BTreeMap<u64, u64> = file.pointed_to().collect();
+        let is_sound = report.is_sound();
+        let seen = if stated.contains_key(&file.number()) {
+            BTreeMap::from([(file.number(), report.value_bytes)])
+        } else {
+            std::mem::take(&mut report.points_to)
+        };
+        if is_sound && seen != stated {
+            let what = "its values are not those that the manifest says";
+            let name = table_name(file.number());
+            report.problems.push(Error::corruption(name, 0, what));
+            report.problem_count += 1;
+        }
         Ok((report.problems, report.problem_count))
     }
 }

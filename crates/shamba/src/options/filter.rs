@@ -1,6 +1,7 @@
 //! The filter of new tables, as it is asked for: plain data.
 
-use crate::filter::{FilterAllocation, ModuleSizes};
+use super::KeyspaceOptions;
+use crate::filter::{Families, Family, FilterAllocation, Layout, ModuleSizes, PlanOptions};
 
 /// Filter families that can be chosen for new tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -75,5 +76,27 @@ impl FilterOptions {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+}
+
+impl KeyspaceOptions {
+    /// The filter options as the planner takes them.
+    pub(crate) fn filter_wish(&self) -> PlanOptions {
+        PlanOptions {
+            families: match self.filter.family {
+                FilterFamily::Bloom => Families::Same(Family::Bloom),
+                FilterFamily::BlockedBloom => Families::Same(Family::Blocked),
+                FilterFamily::Ribbon => Families::Same(Family::Ribbon),
+                FilterFamily::Auto => Families::ByLevel,
+            },
+            bits_per_key: self.filter.bits_per_key,
+            modules: self.filter.modules,
+            sizes: self.filter.module_sizes,
+            layout: if self.filter.partitioned {
+                Layout::Partitioned
+            } else {
+                Layout::Whole
+            },
+        }
     }
 }

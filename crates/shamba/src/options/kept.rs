@@ -35,6 +35,7 @@ const AUTO_DESIGN: u64 = 17;
 const RESTART_INTERVAL: u64 = 18;
 const MERGE_FOR_SCANS: u64 = 19;
 const TTL: u64 = 20;
+const VALUE_FILES_FROM: u64 = 21;
 
 /// Zstandard of level l has the number `ZSTD + l`.
 const ZSTD: u64 = 2;
@@ -79,6 +80,7 @@ impl KeptOptions {
             auto_design,
             merge_for_scans,
             ttl,
+            value_files_from,
             restart_interval,
         } = options;
         let FilterOptions {
@@ -128,6 +130,9 @@ impl KeptOptions {
                 put_varint(out, u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
             });
         }
+        if let Some(from) = value_files_from {
+            put_field(&mut out, VALUE_FILES_FROM, |out| put_varint(out, *from));
+        }
         if let Some(auto) = auto_design {
             put_field(&mut out, AUTO_DESIGN, |out| {
                 put_varint(out, auto.every);
@@ -173,6 +178,7 @@ impl KeptOptions {
                     millis => Duration::from_millis(millis),
                 });
             }
+            VALUE_FILES_FROM => options.value_files_from = Some(take_varint(input)?),
             AUTO_DESIGN => {
                 options.auto_design = Some(AutoDesign {
                     every: take_varint(input)?,
@@ -482,6 +488,7 @@ mod tests {
                         1 => Some(Duration::MAX),
                         _ => Some(Duration::from_millis(epoch_lookups)),
                     },
+                    value_files_from: (epoch_lookups % 2 == 0).then_some(epoch_lookups),
                     restart_interval,
                 }
             })

@@ -60,6 +60,7 @@ setters!(KeyspaceOptions {
     compression,
     auto_design,
     ttl,
+    value_files_from,
 });
 
 setters!(AutoDesign {
@@ -102,6 +103,15 @@ impl KeyspaceOptions {
     #[must_use]
     pub fn ttl(mut self, ttl: impl Into<Option<Duration>>) -> Self {
         self.ttl = ttl.into();
+        self
+    }
+}
+
+impl KeyspaceOptions {
+    /// Sets [`value_files_from`](#structfield.value_files_from).
+    #[must_use]
+    pub fn value_files_from(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.value_files_from = bytes.into();
         self
     }
 }

@@ -116,8 +116,12 @@ pub(crate) fn data_block_seeds() -> Vec<Vec<u8>> {
             };
             let key = format!("{}key{:03}", "k".repeat(long), number / 2);
             let value = match kind {
-                EntryKind::Put | EntryKind::Operand => vec![b'v'; long + number as usize],
-                EntryKind::Expiring => vec![b'e'; EXPIRY_BYTES + long + number as usize],
+                EntryKind::Put | EntryKind::Operand | EntryKind::Pointer => {
+                    vec![b'v'; long + number as usize]
+                }
+                EntryKind::Expiring | EntryKind::ExpiringPointer => {
+                    vec![b'e'; EXPIRY_BYTES + long + number as usize]
+                }
                 EntryKind::Delete => Vec::new(),
             };
             (key, Tag::new(900 - number, kind), value)

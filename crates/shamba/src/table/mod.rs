@@ -23,6 +23,7 @@ mod iter;
 mod open_partition;
 mod packed_ints;
 mod pinned;
+mod pointed;
 mod prepopulate;
 mod properties;
 mod range_tombstones;
@@ -41,7 +42,7 @@ mod zstd_contexts;
 mod zstd_encoder;
 
 pub(crate) use build_options::TableBuildOptions;
-pub(crate) use builder::TableBuilder;
+pub(crate) use builder::{TableBuilder, TableSummary};
 pub(crate) use compressor::compressor_bytes;
 pub(crate) use files::table_name;
 pub use format::Compression;

@@ -102,6 +102,11 @@ impl TableCache {
         self.seek_pages.load(Ordering::Relaxed)
     }
 
+    /// Where the file of a table lies.
+    pub(crate) fn path_of(&self, number: u64) -> PathBuf {
+        self.home.files.path(number)
+    }
+
     pub(super) fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }

@@ -4,6 +4,7 @@
 //! Reads the whole file past the cache, block by block; holds an index block, a block that it looks
 //! at and one partition's digests, reserved from the cache's budget.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::block::{Cursor, DataBlock};
@@ -15,7 +16,9 @@ use super::source::label;
 use super::table_blocks::BlockRef;
 use super::top_index::PartitionEntry;
 use crate::base::digest::KeyDigest;
+use crate::base::expiring::EXPIRY_BYTES;
 use crate::base::key::{self, EntryKind, Tag};
+use crate::base::pointer::ValuePointer;
 use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::filter;
@@ -35,6 +38,10 @@ pub(crate) struct VerifyReport {
     pub(crate) problems: Vec<Error>,
     /// All problems.
     pub(crate) problem_count: u64,
+    /// Bytes of values that its entries point to, by value file.
+    pub(crate) points_to: BTreeMap<u64, u64>,
+    /// Bytes of its own values.
+    pub(crate) value_bytes: u64,
 }
 
 impl VerifyReport {
@@ -77,6 +84,7 @@ impl Table {
             verifier.filters(partition)?;
             verifier.digests.clear();
         }
+        verifier.report.value_bytes = verifier.seen.value_bytes;
         verifier.properties()?;
         Ok(verifier.report)
     }
@@ -170,7 +178,8 @@ impl Verifier<'_> {
         let mut step = DataBlock::parse(&payload)
             .and_then(|view| cursor.first(&view).map(|valid| (view, valid)));
         while let Ok((view, true)) = step {
-            if let Some(problem) = self.entry(partition, &cursor, &separators) {
+            let value = payload.get(cursor.value()).unwrap_or_default();
+            if let Some(problem) = self.entry(partition, (&cursor, value), &separators) {
                 self.problem(start, problem);
             }
             step = cursor.next(&view).map(|valid| (view, valid));
@@ -184,7 +193,7 @@ impl Verifier<'_> {
     fn entry(
         &mut self,
         partition: usize,
-        cursor: &Cursor,
+        (cursor, value): (&Cursor, &[u8]),
         [low, high]: &[Option<Vec<u8>>; 2],
     ) -> Option<&'static str> {
         let (entry, tag) = (cursor.key(), cursor.tag());
@@ -204,11 +213,18 @@ impl Verifier<'_> {
         seen.tombstones += u64::from(tag.kind() == Some(EntryKind::Delete));
         seen.key_bytes += entry.len() as u64;
         seen.longest_key = seen.longest_key.max(entry.len() as u32);
-        seen.value_bytes += cursor.value().len() as u64;
+        seen.value_bytes += value.len() as u64;
         seen.min_seq = seen.min_seq.min(tag.seq());
         seen.max_seq = seen.max_seq.max(tag.seq());
         if new_key && !self.table.plan.modules.is_empty() {
             self.digests.push(KeyDigest::of(entry));
+        }
+        let pointer = tag.kind().filter(|kind| kind.is_pointer()).map(|kind| {
+            let from = if kind.expires() { EXPIRY_BYTES } else { 0 };
+            ValuePointer::parse(value.get(from..).unwrap_or_default())
+        });
+        if let Some(Some(pointer)) = pointer {
+            *self.report.points_to.entry(pointer.file).or_default() += pointer.len;
         }
         // Entries of the key before may go on in this block.
         let from = low
@@ -223,6 +239,8 @@ impl Verifier<'_> {
             Some("entries are not in order")
         } else if !inside {
             Some("an entry is on the wrong side of a separator")
+        } else if pointer == Some(None) {
+            Some("what points to a value is malformed")
         } else {
             None
         }

@@ -26,6 +26,9 @@ pub(crate) const FORMAT: u32 = 5;
 /// Levels are numbered below this.
 pub(crate) const MAX_LEVELS: u32 = 64;
 
+/// Where value files stand: in no level.
+pub(crate) const VALUE_LEVEL: u32 = MAX_LEVELS;
+
 /// A field that may be skipped has this bit.
 const OPTIONAL: u64 = 1;
 
@@ -516,7 +519,7 @@ impl VersionEdit {
             // Its files. One that is named and not there is damage.
             TAG_REMOVE => {
                 let id = take_u32_varint(input)?;
-                let level = take_level(input)?;
+                let level = take_place(input)?;
                 let file = find(take_varint(input)?)?;
                 let removed = RemovedFile { level, file };
                 self.keyspace(id).removes.push(removed);
@@ -533,7 +536,7 @@ impl VersionEdit {
             }
             TAG_ADD => {
                 let id = take_u32_varint(input)?;
-                let level = take_level(input)?;
+                let level = take_place(input)?;
                 let run = take_varint(input)?;
                 let Some(file) = take_file(input)? else {
                     return Some(Known::No);
@@ -595,6 +598,9 @@ const EXPIRY: u64 = 5;
 /// The field of a file that says how many range tombstones it has; not to be skipped.
 const RANGE_TOMBSTONES: u64 = 6;
 
+/// The field of a file that says which value files it points to; not to be skipped.
+const POINTS_TO: u64 = 8;
+
 fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     let info = file.info();
     put_all(
@@ -624,6 +630,14 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
         put_varint(&mut count, info.ranges);
         put_bytes(out, &count);
     }
+    if !info.points_to.is_empty() {
+        put_varint(out, POINTS_TO);
+        let mut values = Vec::new();
+        for &(file, bytes) in &info.points_to {
+            put_all(&mut values, &[file, bytes]);
+        }
+        put_bytes(out, &values);
+    }
 }
 
 /// `None`: damaged; `Some(None)`: it has a field this build must know and does not.
@@ -642,15 +656,16 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
         filter_bytes: take_varint(input)?,
         index_bytes: take_varint(input)?,
         salt: take_u32_varint(input)?,
-        expiry: Expiry::default(),
-        ranges: 0,
+        ..FileInfo::default()
     };
+    // What contradicts itself is damage.
     if info.smallest > info.largest || info.min_seq > info.max_seq {
         return None;
     }
     while !input.is_empty() {
         let tag = take_varint(input)?;
         let mut payload = take_bytes(input)?;
+        // What not every file has.
         if tag == EXPIRY {
             info.expiry = Expiry {
                 first: take_varint(&mut payload)?,
@@ -658,6 +673,11 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
             };
         } else if tag == RANGE_TOMBSTONES {
             info.ranges = take_varint(&mut payload)?;
+        } else if tag == POINTS_TO {
+            while !payload.is_empty() {
+                let values = (take_varint(&mut payload)?, take_varint(&mut payload)?);
+                info.points_to.push(values);
+            }
         } else if tag & OPTIONAL == 0 {
             return Some(None);
         }
@@ -680,6 +700,11 @@ fn take_u32_varint(input: &mut &[u8]) -> Option<u32> {
 
 fn take_level(input: &mut &[u8]) -> Option<u32> {
     take_u32_varint(input).filter(|&level| level < MAX_LEVELS)
+}
+
+/// A level, or [`VALUE_LEVEL`].
+fn take_place(input: &mut &[u8]) -> Option<u32> {
+    take_u32_varint(input).filter(|&level| level <= VALUE_LEVEL)
 }
 
 #[cfg(test)]
@@ -735,13 +760,14 @@ mod tests {
                             last: if salt % 2 == 0 { 0 } else { size | 1 },
                         },
                         ranges: if salt % 3 == 0 { created } else { 0 },
+                        points_to: (0..u64::from(salt % 4)).map(|at| (at, size)).collect(),
                     }
                 },
             )
     }
 
     fn added() -> impl Strategy<Value = AddedFile> {
-        (0..MAX_LEVELS, any::<u64>(), info()).prop_map(|(level, run, info)| AddedFile {
+        (0..=VALUE_LEVEL, any::<u64>(), info()).prop_map(|(level, run, info)| AddedFile {
             level,
             run,
             file: FileMeta::new(&info),
@@ -749,7 +775,7 @@ mod tests {
     }
 
     fn keyspace() -> impl Strategy<Value = KeyspaceEdit> {
-        let removed = (0..MAX_LEVELS, any::<u64>()).prop_map(|(level, number)| RemovedFile {
+        let removed = (0..=VALUE_LEVEL, any::<u64>()).prop_map(|(level, number)| RemovedFile {
             level,
             file: numbered(number),
         });
@@ -957,7 +983,7 @@ mod tests {
             put_bytes(&mut bytes, b"whatever");
             decode(&bytes).unwrap_err()
         };
-        let names = ["time travel".to_owned(), "value files".to_owned()];
+        let names = ["time travel".to_owned(), "write hints".to_owned()];
         let error = of(&[&names[0], "expiring entries", &names[1]]);
         assert_eq!(
             error,
@@ -968,7 +994,7 @@ mod tests {
         let said = error.into_error(Path::new("MANIFEST-000001"), 0);
         assert_eq!(
             said.to_string(),
-            "MANIFEST-000001 says that the database uses `time travel`, `value files`, which \
+            "MANIFEST-000001 says that the database uses `time travel`, `write hints`, which \
              this build does not know; use a newer build"
         );
         let unsupported = EditError::Unsupported { found: FORMAT + 1 };

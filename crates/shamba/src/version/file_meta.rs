@@ -58,6 +58,9 @@ pub(crate) struct FileInfo {
     pub(crate) expiry: Expiry,
     /// How many fragments of range tombstones it has.
     pub(crate) ranges: u64,
+    /// The value files that its entries point to, with the bytes of the values there; of a value
+    /// file its own number, and the bytes of all its values.
+    pub(crate) points_to: Vec<(u64, u64)>,
 }
 
 /// When the first and the last of a file's entries expire that ever do; 0 where none does.
@@ -168,12 +171,16 @@ fn pack(info: &FileInfo) -> Vec<u8> {
         put_varint(&mut out, number);
     }
     out.extend_from_slice(&info.salt.to_le_bytes());
+    for &(file, bytes) in &info.points_to {
+        put_varint(&mut out, file);
+        put_varint(&mut out, bytes);
+    }
     out
 }
 
 impl Numbers {
-    /// The numbers that were packed.
-    fn unpack(mut bytes: &[u8]) -> Numbers {
+    /// The numbers that were packed, and what lies behind them.
+    fn unpack(mut bytes: &[u8]) -> (Numbers, &[u8]) {
         let mut next = || take_varint(&mut bytes).unwrap_or(0);
         let mut numbers = Numbers {
             number: next(),
@@ -195,10 +202,9 @@ impl Numbers {
         };
         numbers.expiry.last = numbers.expiry.last.wrapping_add(numbers.expiry.first);
         numbers.max_seq = numbers.max_seq.wrapping_add(numbers.min_seq);
-        numbers.salt = bytes
-            .first_chunk()
-            .map_or(0, |salt| u32::from_le_bytes(*salt));
-        numbers
+        let (salt, rest) = bytes.split_first_chunk().unwrap_or((&[0; 4], &[]));
+        numbers.salt = u32::from_le_bytes(*salt);
+        (numbers, rest)
     }
 }
 
@@ -270,7 +276,14 @@ impl FileMeta {
     }
 
     fn numbers(&self) -> Numbers {
-        Numbers::unpack(self.packed_numbers())
+        Numbers::unpack(self.packed_numbers()).0
+    }
+
+    /// The value files that its entries point to, with the bytes of the values there; of a value
+    /// file its own number, and the bytes of all its values.
+    pub(crate) fn pointed_to(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut rest = Numbers::unpack(self.packed_numbers()).1;
+        std::iter::from_fn(move || Some((take_varint(&mut rest)?, take_varint(&mut rest)?)))
     }
 
     #[inline]
@@ -334,6 +347,7 @@ impl FileMeta {
             expiry: numbers.expiry,
             ranges: numbers.ranges,
             salt: numbers.salt,
+            points_to: self.pointed_to().collect(),
         }
     }
 
@@ -518,6 +532,7 @@ mod tests {
             salt: u32::MAX,
             expiry: Expiry::default(),
             ranges: 0,
+            points_to: Vec::new(),
         };
         let expires = FileInfo {
             expiry: Expiry {
@@ -525,6 +540,7 @@ mod tests {
                 last: 1_800_000_060_000,
             },
             ranges: 300,
+            points_to: vec![(249_000, 1 << 20), (250_001, 16)],
             ..info.clone()
         };
         assert_eq!(FileMeta::new(&expires).info(), expires);

@@ -79,13 +79,13 @@ pub(crate) fn version_edit(data: &[u8]) {
     let in_tree = |state: &TreeState| -> usize {
         let versions = state.keyspaces.values();
         versions
-            .map(|keyspace| keyspace.version.files().count())
+            .map(|keyspace| keyspace.version.all_files().count())
             .sum()
     };
     assert_eq!(files.len(), in_tree(&state));
     let versions = state.keyspaces.values().map(|keyspace| &keyspace.version);
     let memory: u64 = versions
-        .flat_map(|version| version.files())
+        .flat_map(|version| version.all_files())
         .map(FileMeta::memory)
         .sum();
     assert_eq!(budget.used_by(Role::Files), memory, "files are charged");

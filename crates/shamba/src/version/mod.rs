@@ -23,6 +23,7 @@ mod replay;
 mod run;
 mod set;
 mod tree;
+mod value_files;
 
 #[cfg(test)]
 mod manifest_tests;
@@ -30,7 +31,9 @@ mod manifest_tests;
 pub(crate) use by_number::ByNumber;
 pub(crate) use current::CURRENT;
 pub(crate) use design::StoredDesign;
-pub(crate) use edit::{AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VersionEdit};
+pub(crate) use edit::{
+    AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VALUE_LEVEL, VersionEdit,
+};
 pub(crate) use feature::Feature;
 pub(crate) use file_meta::{Expiry, FileInfo, FileMeta};
 pub(crate) use files::{number_in, was_in_use};
@@ -40,6 +43,7 @@ pub(crate) use obsolete::Obsolete;
 pub(crate) use run::{Run, Sums};
 pub(crate) use set::{KeyspaceState, TreeState};
 pub(crate) use tree::Version;
+pub(crate) use value_files::ValueFiles;
 
 /// A version or edit that contradicts itself or the version it is applied to. The manifest turns
 /// it into a corruption error, which names the file.

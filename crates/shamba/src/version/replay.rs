@@ -125,7 +125,7 @@ impl Replay {
     fn give_up(&mut self) -> &mut Counted {
         let mut counted = Counted::default();
         for (&id, keyspace) in &self.state.keyspaces {
-            for file in keyspace.version.files() {
+            for file in keyspace.version.all_files() {
                 counted.files.insert(file.number(), (id, file.memory()));
             }
         }

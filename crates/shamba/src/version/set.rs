@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::edit::{EditPart, FORMAT};
+use super::edit::{EditPart, FORMAT, VALUE_LEVEL};
 use super::feature::Features;
 use super::{FileMeta, Inconsistent, KeyspaceEdit, StoredDesign, Version, VersionEdit};
 use crate::base::key::SeqNo;
@@ -234,7 +234,10 @@ impl StateChange {
             self.next_created = self
                 .next_created
                 .max(added.file.created().saturating_add(1));
-            self.last_seq = self.last_seq.max(added.file.max_seq());
+            // What a value file says of its entries' numbers is true within it.
+            if added.level != VALUE_LEVEL {
+                self.last_seq = self.last_seq.max(added.file.max_seq());
+            }
         }
         for moved in &change.moves {
             self.next_run = self.next_run.max(moved.run.saturating_add(1));
@@ -325,12 +328,21 @@ impl TreeState {
         if self
             .keyspaces
             .values()
-            .all(|keyspace| keyspace.version.is_empty())
+            .all(|keyspace| keyspace.version.all_files().next().is_none())
         {
             return head.encode_parts(most, EditPart::Last, emit);
         }
         head.encode_parts(most, EditPart::More, emit)?;
         for (&id, keyspace) in &self.keyspaces {
+            // Before the tables that point to them.
+            let mut values = keyspace.version.value_files().iter().peekable();
+            while values.peek().is_some() {
+                let mut part = KeyspaceEdit::new(id);
+                for held in values.by_ref().take(FILES_OF_PART) {
+                    part.add(VALUE_LEVEL as usize, 0, held.file.clone());
+                }
+                VersionEdit::of_keyspace(part).encode_parts(most, EditPart::More, emit)?;
+            }
             for (level, run) in keyspace.version.runs() {
                 let mut files = run.files().iter().peekable();
                 while files.peek().is_some() {
@@ -353,6 +365,9 @@ impl TreeState {
     pub(crate) fn snapshot(&self) -> VersionEdit {
         let mut edit = self.head();
         for (change, keyspace) in edit.keyspaces.iter_mut().zip(self.keyspaces.values()) {
+            for held in keyspace.version.value_files().iter() {
+                change.add(VALUE_LEVEL as usize, 0, held.file.clone());
+            }
             for (level, run) in keyspace.version.runs() {
                 for file in run.files().iter() {
                     change.add(level, run.id(), file.clone());
@@ -370,7 +385,7 @@ impl TreeState {
                 continue;
             };
             if change.drop {
-                dropped.extend(keyspace.version.files().cloned());
+                dropped.extend(keyspace.version.all_files().cloned());
                 continue;
             }
             // Taken out at one place and put in at another: still there.

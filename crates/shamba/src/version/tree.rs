@@ -9,8 +9,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use super::edit::VALUE_LEVEL;
 use super::level::Level;
-use super::{FileMeta, Inconsistent, KeyspaceEdit, Run, Sums};
+use super::{FileMeta, Inconsistent, KeyspaceEdit, Run, Sums, ValueFiles};
 
 /// What an edit does to a run.
 #[derive(Debug, Default)]
@@ -25,6 +26,7 @@ struct VersionChange {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Version {
     levels: Vec<Level>,
+    values: ValueFiles,
 }
 
 impl Version {
@@ -57,13 +59,27 @@ impl Version {
         most + next
     }
 
-    /// All files, those of newer runs first.
+    /// The files of values that its tables point to.
+    pub(crate) fn value_files(&self) -> &ValueFiles {
+        &self.values
+    }
+
+    /// All files, those of values too.
+    pub(crate) fn all_files(&self) -> impl Iterator<Item = &FileMeta> {
+        let values = self.values.iter().map(|held| &held.file);
+        self.files().chain(values)
+    }
+
+    /// The files of runs, those of newer runs first.
     pub(crate) fn files(&self) -> impl Iterator<Item = &FileMeta> {
         self.runs().flat_map(|(_, run)| run.files())
     }
 
     /// The file of this number at this place, if it is there.
     pub(super) fn file_in(&self, level: usize, file: &FileMeta) -> Option<&FileMeta> {
+        if level == VALUE_LEVEL as usize {
+            return self.values.get(file.number()).map(|held| &held.file);
+        }
         let (run, at) = self.position_of(level, file)?;
         run.file_at(at)
     }
@@ -79,7 +95,7 @@ impl Version {
         self.runs().filter_map(|(_, run)| run.largest()).max()
     }
 
-    /// Whether there is no file.
+    /// Whether there is no run.
     pub(crate) fn is_empty(&self) -> bool {
         self.levels.is_empty()
     }
@@ -98,6 +114,7 @@ impl Version {
         let mut changes: BTreeMap<(usize, u64), VersionChange> = BTreeMap::new();
         let moved = edit.moves.iter().map(|moved| (moved.from, &moved.file));
         let removed = edit.removes.iter().map(|gone| (gone.level, &gone.file));
+        let removed = removed.filter(|(level, _)| *level != VALUE_LEVEL);
         for (level, file) in removed.chain(moved) {
             let level = level as usize;
             let (run, at) = self.position_of(level, file).ok_or_else(|| {
@@ -119,6 +136,7 @@ impl Version {
         // A move takes a file out of one run, and puts it into another.
         let moved = edit.moves.iter().map(|to| (to.to, to.run, &to.file));
         let added = edit.adds.iter().map(|to| (to.level, to.run, &to.file));
+        let added = added.filter(|(level, ..)| *level != VALUE_LEVEL);
         for (level, run, file) in moved.chain(added) {
             let change = changes.entry((level as usize, run)).or_default();
             change.new.push(file.clone());
@@ -154,7 +172,8 @@ impl Version {
             .into_iter()
             .map(Level::new)
             .collect::<Result<_, _>>()?;
-        let version = Version { levels };
+        let values = self.values.apply(edit)?;
+        let version = Version { levels, values };
         version.check_runs()?;
         Ok(version)
     }
@@ -176,7 +195,7 @@ impl Version {
     /// runs ordered, files of a run disjoint, counts and ranges possible, no empty run, and
     /// overlapping files of level 0 ordered by sequence number.
     pub(crate) fn check(&self) -> Result<(), Inconsistent> {
-        let mut numbers: Vec<u64> = self.files().map(|file| file.number()).collect();
+        let mut numbers: Vec<u64> = self.all_files().map(|file| file.number()).collect();
         numbers.sort_unstable();
         if let Some([number, _]) = numbers
             .windows(2)
@@ -191,6 +210,7 @@ impl Version {
     /// [`Self::check`] but for the numbers.
     pub(super) fn check_places(&self) -> Result<(), Inconsistent> {
         self.check_runs()?;
+        self.values.check()?;
         if self.levels.last().is_some_and(Level::is_empty) {
             return Err(Inconsistent::new("the last level is empty"));
         }

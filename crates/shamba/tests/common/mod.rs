@@ -221,7 +221,8 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
         .auto_design(None)
         .epoch_lookups(*rng.pick(&[1, 8, 64, 2048]))
         .merge_for_scans(!rng.one_in(4))
-        .restart_interval(*rng.pick(&[1, 2, 8, 16, 64]));
+        .restart_interval(*rng.pick(&[1, 2, 8, 16, 64]))
+        .value_files_from(rng.one_in(3).then(|| *rng.pick(&[64, 100, 1000])));
     if rng.one_in(3) {
         let mut options = options.preset(*rng.pick(&Preset::ALL));
         options.filter.allocation = random_allocation(rng);

@@ -21,8 +21,8 @@ use common::{
     Replay, Rng, env_number, on_every_core, random_design, random_keyspace_options, random_options,
 };
 use history::{
-    BatchOp, EXPIRES, History, LIFE, Progress, Write, Written, fits_transaction, read_state,
-    to_batch, write_as_transaction,
+    BatchOp, EXPIRES, History, LIFE, Progress, Write, Written, expires, fits_transaction,
+    read_state, to_batch, write_as_transaction,
 };
 use shamba::fs::{FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{Clock, Db, Durability, ManualClock, Options, WriteOptions};
@@ -121,7 +121,8 @@ fn random_batch(rng: &mut Rng, number: usize) -> Vec<BatchOp> {
             let at = rng.below(60);
             let key = format!("key{at:03}").into_bytes();
             if rng.one_in(25) {
-                let to = format!("key{:03}", at + rng.below(12)).into_bytes();
+                // Of an empty range nothing would be logged, nor synced.
+                let to = format!("key{:03}", at + rng.between(1, 12)).into_bytes();
                 return (*rng.pick(&NAMES), key, Write::DeleteRange(to));
             }
             let expires = some_expire && rng.one_in(2);
@@ -210,6 +211,15 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
                 ops.iter_mut()
                     .filter(|op| !names.contains(&op.0))
                     .for_each(|op| op.0 = "default");
+                // One value may come from a reader, in pieces.
+                let streamed = match &mut ops[..] {
+                    [(.., Write::Put(value))] if !expires(value) && rng.one_in(5) => {
+                        let more = rng.below(20_000) as usize;
+                        value.extend(rng.bytes(more));
+                        true
+                    }
+                    _ => false,
+                };
                 let synced = rng.one_in(8);
                 history.batches.push(ops.clone());
                 camera
@@ -221,7 +231,10 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
                     Durability::Buffered
                 });
                 let options = WriteOptions::new().durability(durability);
-                if fits_transaction(&ops) && rng.one_in(3) {
+                if let ([(name, key, Write::Put(value))], true) = (&ops[..], streamed) {
+                    let keyspace = db.keyspace(name).unwrap();
+                    keyspace.put_reader_with(key, &value[..], options).unwrap();
+                } else if fits_transaction(&ops) && rng.one_in(3) {
                     write_as_transaction(&db, &ops, options).unwrap();
                 } else {
                     db.write_with(to_batch(&db, &ops).unwrap(), options)

@@ -369,13 +369,23 @@ impl Run {
     }
 
     fn put(&mut self) {
-        let (name, key, value) = (self.name(), self.key(), self.value());
+        let (name, key, mut value) = (self.name(), self.key(), self.value());
         let ttl = self.ttl();
+        // From a reader, in pieces where it is longer than one.
+        let streamed = self.rng.one_in(12);
+        if streamed {
+            let most = 30_000.min(self.least_budget / 16);
+            let len = self.rng.below(most + 1);
+            value = self.rng.bytes(len as usize);
+        }
         self.note(|| format!("put {name} {key:?} {} bytes for {ttl:?}", value.len()));
         let expiry = self.expiry(&name, ttl);
         self.record(&name, &key, Some((&value, expiry)));
         let options = WriteOptions::new().ttl(ttl);
-        if name == "default" && self.rng.one_in(2) {
+        if streamed {
+            let real = &self.keyspaces[&name].real;
+            real.put_reader_with(&key, &value[..], options).unwrap();
+        } else if name == "default" && self.rng.one_in(2) {
             self.db().put_with(&key, &value, options).unwrap();
         } else {
             let real = &self.keyspaces[&name].real;
@@ -848,7 +858,8 @@ impl Run {
                 .unwrap();
             let tables: u64 = default.levels.iter().map(|level| level.bytes).sum();
             assert!(
-                whole >= tables && whole <= tables + default.memtable_bytes,
+                whole >= tables
+                    && whole <= tables + default.values.value_bytes + default.memtable_bytes,
                 "{whole}: {default:?}"
             );
         }

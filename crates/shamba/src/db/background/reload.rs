@@ -156,7 +156,7 @@ fn in_files(
     let mut found = Vec::with_capacity(blocks.len());
     for keyspace in keyspaces {
         let state = keyspace.state();
-        for file in state.version.files() {
+        for file in state.version.all_files() {
             let start = blocks.partition_point(|block| block.file < file.number());
             let rest = blocks.get(start..).unwrap_or_default();
             let own = rest.iter().take_while(|block| block.file == file.number());

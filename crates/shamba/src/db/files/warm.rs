@@ -229,7 +229,7 @@ pub(super) fn write(shared: &DbContext, tree: &Tree) {
     let (limit, keyspaces) = (shared.limit(), tree.keyspaces());
     let ids = keyspaces.keys();
     let versions: Vec<_> = ids.filter_map(|id| tree.manifest.version(*id)).collect();
-    let files = || versions.iter().flat_map(|version| version.files());
+    let files = || versions.iter().flat_map(|version| version.all_files());
     let count = files().count();
     let full = (reload_at_once(limit) / BYTES_READ).clamp(FRAME.0, FRAME.1) as usize;
     let listed = count * size_of::<(u64, u64)>() + keyspaces.len() * size_of::<(SpaceId, u32)>();

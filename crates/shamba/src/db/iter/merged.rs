@@ -40,7 +40,7 @@ impl Cursor {
                 break;
             }
             if tag.kind() != Some(EntryKind::Operand) {
-                base = self.present_value(tag);
+                base = self.present_value(tag)?;
                 break;
             }
             operands.add_older(&key, tag, self.merge.value());
@@ -59,14 +59,21 @@ impl Cursor {
     }
 
     /// The value of the merge's entry, if it has one.
-    fn present_value(&mut self, tag: Tag) -> Option<Vec<u8>> {
-        match tag.kind() {
+    fn present_value(&mut self, tag: Tag) -> Result<Option<Vec<u8>>> {
+        Ok(match tag.kind() {
             Some(EntryKind::Put) => Some(self.merge.value().to_vec()),
             Some(EntryKind::Expiring) => {
                 let time = self.time();
                 expiring::at(self.merge.value(), time).map(<[u8]>::to_vec)
             }
+            Some(EntryKind::Pointer | EntryKind::ExpiringPointer) => match self.before_value(tag) {
+                Some(_) => Some(
+                    self.load(self.merge.key(), tag, self.merge.value())?
+                        .to_vec(),
+                ),
+                None => None,
+            },
             Some(EntryKind::Delete | EntryKind::Operand) | None => None,
-        }
+        })
     }
 }

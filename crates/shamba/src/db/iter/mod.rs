@@ -19,6 +19,7 @@ mod both_ends;
 mod covers;
 mod iter_options;
 mod merged;
+mod pointed;
 mod sources;
 mod visible;
 
@@ -38,6 +39,7 @@ use crate::compaction::MergeIter;
 use crate::error::Error;
 use crate::error::Result;
 use crate::metrics::Counter;
+use crate::version::ValueFiles;
 pub use both_ends::Iter;
 use covers::RangeCovers;
 pub use iter_options::{IterOptions, KeyRange};
@@ -54,6 +56,8 @@ enum Position {
     /// Operands were merged: the merge is behind the newest entry of the present key; key and value
     /// are held.
     Merged,
+    /// The merge is at the present entry, which points to the value; that is held.
+    Pointed,
 }
 
 /// A place among the keys of a keyspace at one moment. Position it with a `seek` call, then read
@@ -91,6 +95,8 @@ pub struct Cursor {
     lost: Option<Arc<AtomicBool>>,
     /// Mostly none.
     covers: Option<Box<RangeCovers>>,
+    /// What entries point to.
+    values: ValueFiles,
     place: Position,
     /// Going forward, bytes before the value that say when it expires.
     expiry: usize,
@@ -139,7 +145,9 @@ impl Cursor {
             bytes,
             lost,
             covers,
+            values,
         } = sources(db, &keyspace.state(), seq, options.fill_cache);
+        // At no place yet.
         let memory = inner.shared().budget().open_account(Role::Iterators);
         let mut iter = Cursor {
             db: db.clone(),
@@ -153,6 +161,7 @@ impl Cursor {
             source_bytes: bytes,
             lost,
             covers,
+            values,
             place: Position::Nowhere,
             expiry: 0,
             key: Vec::new(),
@@ -208,7 +217,7 @@ impl Cursor {
     pub fn key(&self) -> &[u8] {
         match self.place {
             Position::Nowhere => &[],
-            Position::Forward => self.merge.key(),
+            Position::Forward | Position::Pointed => self.merge.key(),
             Position::Backward | Position::Merged => &self.key,
         }
     }
@@ -221,7 +230,7 @@ impl Cursor {
             Position::Nowhere => &[],
             Position::Forward if self.expiry == 0 => self.merge.value(),
             Position::Forward => self.merge.value().get(self.expiry..).unwrap_or_default(),
-            Position::Backward | Position::Merged => &self.value,
+            Position::Backward | Position::Merged | Position::Pointed => &self.value,
         }
     }
 
@@ -301,7 +310,7 @@ impl Cursor {
     )]
     pub fn next(&mut self) -> Result<()> {
         self.uncounted.1 += u64::from(self.valid());
-        if self.place != Position::Forward || self.stale() {
+        if !matches!(self.place, Position::Forward | Position::Pointed) || self.stale() {
             return self.next_anew();
         }
         self.key.clear();
@@ -328,7 +337,7 @@ impl Cursor {
                     return Ok(());
                 }
             }
-            Position::Forward => {
+            Position::Forward | Position::Pointed => {
                 self.key.clear();
                 self.key.extend_from_slice(self.merge.key());
             }
@@ -442,6 +451,7 @@ impl Cursor {
                 let sources = sources(&self.db, &state, self.seq, fill);
                 (self.merge, self.source_bytes) = (sources.merge, sources.bytes);
                 (self.lost, self.covers) = (sources.lost, sources.covers);
+                self.values = sources.values;
             }
         }
         self.account()

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::fs::Purpose;
 use crate::memtable::MemtableView;
 use crate::table::ScanOptions;
+use crate::version::ValueFiles;
 
 /// A source an iterator merges.
 #[expect(
@@ -92,6 +93,8 @@ pub(super) struct IterSources {
     pub(super) lost: Option<Arc<AtomicBool>>,
     /// What range tombstones hide of them; none where there are none.
     pub(super) covers: Option<Box<RangeCovers>>,
+    /// The value files that their entries point to.
+    pub(super) values: ValueFiles,
 }
 
 /// A merge over everything that readers of `seq` see of a read state, newest first.
@@ -138,5 +141,6 @@ pub(super) fn sources(
         merge: MergeIter::new(sources),
         lost,
         covers,
+        values: state.version.value_files().clone(),
     }
 }

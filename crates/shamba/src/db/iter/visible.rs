@@ -76,6 +76,9 @@ impl Cursor {
                 if let Some(expiry) = expiry {
                     self.expiry = expiry;
                     self.place = Position::Forward;
+                    if !is_value && tag.kind().is_some_and(EntryKind::is_pointer) {
+                        return self.load_forward(tag);
+                    }
                     return Ok(());
                 }
                 if tag.kind() == Some(EntryKind::Operand) {
@@ -92,10 +95,11 @@ impl Cursor {
 
     /// How many bytes lie before the value of the merge's entry, if it has one.
     #[inline(never)]
-    fn before_value(&mut self, tag: Tag) -> Option<usize> {
+    pub(super) fn before_value(&mut self, tag: Tag) -> Option<usize> {
         match tag.kind() {
             Some(EntryKind::Put) => Some(0),
-            Some(EntryKind::Expiring) => {
+            Some(EntryKind::Pointer) => Some(0),
+            Some(EntryKind::Expiring | EntryKind::ExpiringPointer) => {
                 let time = self.time();
                 let live = expiring::at(self.merge.value(), time).is_some();
                 live.then_some(EXPIRY_BYTES)
@@ -122,6 +126,7 @@ impl Cursor {
             self.key.extend_from_slice(self.merge.key());
             let mut visible = false;
             let mut has_operands = false;
+            let mut is_pointer = false;
             // Entries of a key come oldest first here; the last one at or below our number counts.
             while self.merge.valid() && self.merge.key() == self.key.as_slice() && !self.is_lost() {
                 if self.merge.is_deferred() {
@@ -137,6 +142,7 @@ impl Cursor {
                     has_operands = false;
                     let expiry = self.before_value(tag);
                     visible = expiry.is_some();
+                    is_pointer = tag.kind().is_some_and(EntryKind::is_pointer);
                     if let Some(expiry) = expiry {
                         let value = self.merge.value().get(expiry..).unwrap_or_default();
                         self.value.clear();
@@ -150,6 +156,9 @@ impl Cursor {
                 return self.merge_backward();
             }
             if visible && !self.is_lost() {
+                if is_pointer {
+                    self.load_backward()?;
+                }
                 self.place = Position::Backward;
                 return self.account();
             }

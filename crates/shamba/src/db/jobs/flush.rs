@@ -50,7 +50,7 @@ impl Written {
 
 /// The new tables of several flushes.
 fn tables_of(all: &[Written]) -> impl Iterator<Item = &NewTable> + Clone {
-    all.iter().flat_map(|written| written.tables.iter())
+    all.iter().flat_map(|written| written.tables.all())
 }
 
 /// See the module.
@@ -205,6 +205,7 @@ impl Flusher {
         output.options.keep = heirs.as_ref().map(Heirs::keep);
         output.sync = sync;
         let retain = Retain::new(boundaries, bottom);
+        self.files.state_value_files(&options)?;
         let tables = write_tables(&mut memtable.iter(), ranges, retain, &output)?;
         drop(output);
         Ok(Some(Written {
@@ -355,12 +356,12 @@ impl Flusher {
             let keyspace = &written.keyspace;
             let oldest = keyspace.state().frozen.last().cloned();
             if keyspace.is_dropped() {
-                self.files.remove_new(written.tables.iter());
+                self.files.remove_new(written.tables.all());
                 keyspace.update(|state| state.without(&written.memtable));
             } else if oldest.is_none_or(|oldest| !Arc::ptr_eq(&oldest, &written.memtable)) {
                 // Another thread flushed it meanwhile: a second time would put it above newer
                 // tables.
-                self.files.remove_new(written.tables.iter());
+                self.files.remove_new(written.tables.all());
             } else {
                 live.push(written);
             }
@@ -375,15 +376,16 @@ impl Flusher {
         let version = keyspace.version();
         let parents = Parents::Flush(&version);
         let from = (parents, written.heirs.as_ref());
+        let tables = &written.tables;
+        let mut adds = self.maker.adds(keyspace, tree, (0, run), tables, from);
+        adds.extend(self.maker.value_files(tree, tables.values()));
         KeyspaceEdit {
             flushed_seq: Some(written.last_seq()),
             // With one keyspace a flush may overtake its log: what a power failure leaves then is
             // the state after the flush, so that nothing more than what is durable is to be found.
             reach: Some(end),
             removes: removes(&version, &written.hidden),
-            adds: self
-                .maker
-                .adds(keyspace, tree, (0, run), &written.tables, from),
+            adds,
             ..KeyspaceEdit::new(keyspace.id())
         }
     }

@@ -11,7 +11,7 @@ use super::heirs::{Heirs, prepopulate};
 use super::hidden::{end_after, hidden, removes, start_after};
 use super::table_maker::TableMaker;
 use crate::budget::merge_readahead;
-use crate::compaction::job::{NewTable, NewTables, write_tables};
+use crate::compaction::job::{NewTables, write_tables};
 use crate::compaction::{
     Boundaries, BoundedIter, CompactionFilter, Filtered, Filtering, FragmentMerge, Inheritance,
     MergeIter, Parents, Retain, RunFiles, RunFragments, RunIter, TargetRun, Task, TaskInput,
@@ -31,7 +31,7 @@ type RemainingParts<'a> = (&'a TaskInput, NewTables);
 
 /// What a merge wrote, and the files that its range tombstones hide.
 struct MergeResult<'a> {
-    tables: &'a [NewTable],
+    tables: &'a NewTables,
     rests: &'a [RemainingParts<'a>],
     hidden: &'a [FileMeta],
 }
@@ -184,18 +184,19 @@ impl Merger {
             heirs.and_then(|inheritance| Heirs::of(inheritance, &self.shared.options().memory));
         output.options.keep = heirs.as_ref().map(Heirs::keep);
         let retain = Retain::new(boundaries.clone(), task.bottom);
+        self.files.state_value_files(&keyspace.options())?;
         let ranges = self.fragments(&task.inputs, Vec::new(), cut.map_or(Vec::new(), end_after));
         let mut tables = write_tables(&mut merged, ranges, retain, &output)?;
         let rests = match cut {
             Some(cut) => self.write_rests(keyspace, task, cut, &scan, (&boundaries, &hidden)),
             None => Ok(Vec::new()),
         };
-        let rests = rests.inspect_err(|_| self.files.remove_new(tables.iter()))?;
+        let rests = rests.inspect_err(|_| self.files.remove_new(tables.all()))?;
         // From here on the new tables are whole, and become a part of the tree or are removed.
         let all = rests
             .iter()
-            .flat_map(|(_, tables)| tables.iter())
-            .chain(tables.iter());
+            .flat_map(|(_, tables)| tables.all())
+            .chain(tables.all());
         let written = all.map(|table| table.info.size).sum();
         let expired = tables.expired() + rests.iter().map(|(_, rest)| rest.expired()).sum::<u64>();
         let filtered = tables.filtered();
@@ -269,7 +270,7 @@ impl Merger {
                 Ok(tables) => rests.push((input, tables)),
                 Err(error) => {
                     self.files
-                        .remove_new(rests.iter().flat_map(|(_, tables)| tables.iter()));
+                        .remove_new(rests.iter().flat_map(|(_, tables)| tables.all()));
                     return Err(error);
                 }
             }
@@ -293,11 +294,11 @@ impl Merger {
         unseen: Option<&Boundaries>,
     ) -> Result<Option<Vec<FileMeta>>> {
         // First the names of the new tables are durable, then an edit may name them.
-        let of_rests = || rests.iter().flat_map(|(_, tables)| tables.iter());
-        self.files.sync_new(tables.iter().chain(of_rests()))?;
+        let of_rests = || rests.iter().flat_map(|(_, tables)| tables.all());
+        self.files.sync_new(tables.all().chain(of_rests()))?;
         let mut tree = self.files.tree();
         if keyspace.is_dropped() {
-            self.files.remove_new(tables.iter().chain(of_rests()));
+            self.files.remove_new(tables.all().chain(of_rests()));
             return Ok(Some(Vec::new()));
         }
         // What the manifest is told: the outputs, and what a cut left in the runs it came from.
@@ -311,12 +312,14 @@ impl Merger {
             let place = (input.level, input.run);
             let from = (parents(), None);
             adds.extend(self.maker.adds(keyspace, &tree, place, tables, from));
+            adds.extend(self.maker.value_files(&tree, tables.values()));
         }
+        adds.extend(self.maker.value_files(&tree, tables.values()));
         let known = |files: &mut dyn Iterator<Item = u64>| files.sum();
         let added = known(&mut adds.iter().map(|added| added.file.memory()));
         let removed = known(&mut task.files().map(|file| file.memory()));
         let fits = self.files.check_room(added, removed);
-        fits.inspect_err(|_| self.files.remove_new(tables.iter().chain(of_rests())))?;
+        fits.inspect_err(|_| self.files.remove_new(tables.all().chain(of_rests())))?;
         let mut gone = removes(&keyspace.version(), hidden);
         let dropped = gone.len() as u64;
         gone.extend(task.removes());
@@ -341,12 +344,12 @@ impl Merger {
             }),
         };
         let Some(installed) = installed else {
-            self.files.remove_new(tables.iter().chain(of_rests()));
+            self.files.remove_new(tables.all().chain(of_rests()));
             return Ok(None);
         };
         installed.inspect_err(|_| {
             self.files
-                .remove_unlogged(&tree, tables.iter().chain(of_rests()))
+                .remove_unlogged(&tree, tables.all().chain(of_rests()))
         })?;
         self.shared.metrics().add(Counter::tables_dropped, dropped);
         Ok(Some(files))

@@ -10,7 +10,7 @@ use crate::budget::{
     table_buffer,
 };
 use crate::compaction::Parents;
-use crate::compaction::job::{MergeOutput, NewTable};
+use crate::compaction::job::{MergeOutput, NewTable, Separation};
 use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
 use crate::db::keyspaces::KeyspaceInner;
@@ -34,6 +34,10 @@ pub(super) const LONG_KEY: usize = 256;
 /// separator, and, when the table ends, the first and the last again as they are encoded and as
 /// pages.
 pub(super) const KEYS_OF_TABLE: u64 = 10;
+
+/// A value file is as large as so many tables: what is known of it takes as much memory as of a
+/// table, and more than half of a file must be garbage before it is written anew. Not measured.
+const TABLES_OF_VALUES: u64 = 8;
 
 /// What writing tables takes beside filters over whole tables and the buffer of what is written.
 const OUTPUT_BYTES: u64 = 40 << 10;
@@ -77,7 +81,19 @@ impl TableMaker {
             sync: true,
             operator: keyspace.operator().ok().cloned(),
             filtering: None,
+            separation: self.separation(keyspace),
             on_the_way: Box::new(|| self.shared.check_not_stopping()),
+        }
+    }
+
+    /// Which values go to value files.
+    fn separation(&self, keyspace: &KeyspaceInner) -> Separation<'_> {
+        let options = keyspace.options();
+        Separation {
+            from: options.value_files_from,
+            target_file: self.target_file(&options).saturating_mul(TABLES_OF_VALUES),
+            values: keyspace.version().value_files().clone(),
+            tables: self.files.tables(),
         }
     }
 
@@ -111,7 +127,13 @@ impl TableMaker {
         } else {
             0
         };
-        OUTPUT_BYTES + table_buffer(limit) + compressor + keys * KEY_BYTES + long
+        // A value file is written beside the table.
+        let files = if options.value_files_from.is_some() {
+            2
+        } else {
+            1
+        };
+        files * (OUTPUT_BYTES + table_buffer(limit) + compressor) + keys * KEY_BYTES + long
     }
 
     /// The same of range tombstones: encoded, also as what the table says of itself, and as pages.
@@ -152,6 +174,16 @@ impl TableMaker {
             .into_iter()
             .chain(std::iter::repeat_with(TableSlot::default));
         tables.iter().zip(slots).map(add).collect()
+    }
+
+    /// New value files as an edit adds them.
+    pub(super) fn value_files<'t>(
+        &self,
+        tree: &Tree,
+        tables: &'t [NewTable],
+    ) -> impl Iterator<Item = AddedFile> + 't {
+        let created = tree.manifest.state().next_created;
+        tables.iter().map(move |table| table.as_value_file(created))
     }
 
     /// How tables of a level are built.

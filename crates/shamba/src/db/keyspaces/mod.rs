@@ -7,6 +7,7 @@ pub(super) mod filter_limits;
 pub(super) mod level_counters;
 mod memory;
 pub(super) mod operations;
+mod pending_values;
 mod read_state;
 mod retry;
 pub(super) mod workload;
@@ -32,6 +33,7 @@ use level_counters::LevelCounters;
 pub(super) use memory::AllKeyspaces;
 use memory::{KeyspaceMemory, LastState};
 use operations::Operations;
+pub(super) use pending_values::PendingValues;
 pub(super) use read_state::ReadState;
 use read_state::ReadStateCell;
 pub(super) use retry::Failing;
@@ -60,6 +62,8 @@ pub(crate) struct KeyspaceInner {
     flushed_seq: AtomicU64,
     entries: EntrySpace,
     operator: OnceLock<Operator>,
+    /// Value files that only memtables point to.
+    pending_values: PendingValues,
     flushes: Failing,
     compactions: Failing,
     limits: Limits,
@@ -131,6 +135,7 @@ impl KeyspaceInner {
             flushed_seq: AtomicU64::new(flushed_seq),
             entries: cache.entry_space(flushed_seq),
             operator: OnceLock::new(),
+            pending_values: PendingValues::default(),
             flushes: Failing::default(),
             compactions: Failing::default(),
             limits,
@@ -295,6 +300,11 @@ impl KeyspaceInner {
     /// Flushes that fail.
     pub(super) fn flushes(&self) -> &Failing {
         &self.flushes
+    }
+
+    /// Value files that only memtables point to.
+    pub(super) fn pending_values(&self) -> &PendingValues {
+        &self.pending_values
     }
 
     /// Compactions that fail.

@@ -72,7 +72,7 @@ pub(in crate::db) fn check_tables_exist(
     let lengths = lengths(entries);
     let tables = state.keyspaces.values();
     tables
-        .flat_map(|keyspace| keyspace.version.files())
+        .flat_map(|keyspace| keyspace.version.all_files())
         .try_for_each(|file| check_length(dir, file, &lengths))
 }
 

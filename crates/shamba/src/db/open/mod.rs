@@ -113,6 +113,7 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<DbShared>> {
     let count = files.len();
     drop(files);
     replay::replay_logs(&inner, logs)?;
+    inner.files().set_replayed();
     inner.shared().budget().left_holes(count);
     let db = DbShared::start(inner)?;
     in_process::add(dir, &db);

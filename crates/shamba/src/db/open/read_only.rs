@@ -131,7 +131,7 @@ pub(in crate::db) fn hold_tables(
     state: &TreeState,
 ) -> Result<Vec<DirEntry>> {
     let files = state.keyspaces.values();
-    let files = files.flat_map(|keyspace| keyspace.version.files());
+    let files = files.flat_map(|keyspace| keyspace.version.all_files());
     let numbers: Vec<u64> = files.map(|file| file.number()).collect();
     // Before anything else, while the manifest is new.
     let held = tables.hold(&numbers);

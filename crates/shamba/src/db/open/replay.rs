@@ -14,6 +14,7 @@ use crate::db::DbInner;
 use crate::db::batch::{BatchOps, OpKind};
 use crate::db::buffers::{Entries, log_path};
 use crate::db::keyspaces::KeyspaceInner;
+use crate::db::read::pointer_in;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::version::VersionEdit;
@@ -189,6 +190,13 @@ impl<'a> LogReplay<'a> {
                         Memtable::room_for_range(key, value) + beside
                     }
                 };
+                // What it points to stays until it is in a table.
+                if let OpKind::Entry(kind) = op.kind
+                    && kind.is_pointer()
+                {
+                    let pointer = pointer_in(Tag::new(seq, kind), op.value);
+                    keyspace.pending_values().written(pointer.file, seq);
+                }
                 if self.make_room(keyspace, size)? && !insert(&keyspace.state().active) {
                     return Err(Error::ValueTooLarge {
                         len: op.value.len(),

@@ -45,7 +45,7 @@ impl PointReader<'_> {
         for memtable in self.state.memtables() {
             for (tag, value) in memtable.entries_of(key, self.seq) {
                 if tag.kind() != Some(EntryKind::Operand) {
-                    return Ok(self.base(tag, value));
+                    return self.base(key, tag, value);
                 }
                 gathered.add(key, tag, value)?;
             }
@@ -79,7 +79,7 @@ impl PointReader<'_> {
                     break;
                 };
                 if tag.kind() != Some(EntryKind::Operand) {
-                    return Ok(self.base(tag, &value));
+                    return self.base(key, tag, &value);
                 }
                 gathered.add(key, tag, &value)?;
                 seq = tag.seq().checked_sub(1);
@@ -96,7 +96,7 @@ impl PointReader<'_> {
     /// Goes on through the entries of a key in a table, from a number on; gives what they are
     /// merged into where that is there: a value, or nothing.
     fn gather_many(
-        &self,
+        &mut self,
         (key, seq): (&[u8], SeqNo),
         file: &FileMeta,
         gathered: &mut Gathered<'_>,
@@ -121,7 +121,7 @@ impl PointReader<'_> {
                 return Ok(Some(None));
             }
             if tag.kind() != Some(EntryKind::Operand) {
-                return Ok(Some(self.base(tag, entries.value())));
+                return self.base(key, tag, entries.value()).map(Some);
             }
             gathered.add(key, tag, entries.value())?;
             entries.next()?;
@@ -131,12 +131,19 @@ impl PointReader<'_> {
     }
 
     /// The value of an entry that is no operand.
-    fn base(&self, tag: Tag, stored: &[u8]) -> Option<Vec<u8>> {
-        match tag.kind() {
+    fn base(&mut self, key: &[u8], tag: Tag, stored: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(match tag.kind() {
             Some(EntryKind::Put) => Some(stored.to_vec()),
             Some(EntryKind::Expiring) => expiring::at(stored, self.time()).map(<[u8]>::to_vec),
+            Some(EntryKind::Pointer | EntryKind::ExpiringPointer) => {
+                match self.pointer_of::<Value>(tag, stored) {
+                    Found::Pointer(to) => self.find_pointed(key, to)?.into_value(),
+                    _ => None,
+                }
+                .map(Value::into_vec)
+            }
             Some(EntryKind::Delete | EntryKind::Operand) | None => None,
-        }
+        })
     }
 }
 

@@ -18,6 +18,7 @@ mod changed;
 mod entries;
 mod merged;
 mod multi_get;
+mod pointed;
 mod reload;
 mod value;
 
@@ -32,12 +33,14 @@ use super::visibility::{SnapshotPoint, Visibility};
 use crate::base::clock::Moment;
 use crate::base::expiring::{self, EXPIRY_BYTES};
 use crate::base::key::{EntryKind, SeqNo};
+use crate::base::pointer::ValuePointer;
 use crate::base::sample;
 use crate::cache::{Candidate, Epoch};
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
 use crate::table::{Get, GetState, Lookup, LookupTotals, Opened, TableCache, TableGet, TableValue};
 use crate::version::FileMeta;
+pub(super) use pointed::{LocatedValue, pointed, pointer_in};
 pub use value::Value;
 
 /// What a key's newest entry is.
@@ -46,19 +49,21 @@ pub(super) enum Found<V = Value> {
     Tombstone,
     /// An operand: the value is what it comes to with what lies below ([`merged`]).
     Operand,
+    /// The value lies in a value file ([`pointed`]).
+    Pointer(ValuePointer),
 }
 
 impl<V> Found<V> {
     /// Whether the key has a value: with an operand it has one whatever lies below.
     fn is_value(&self) -> bool {
-        matches!(self, Found::Value(_) | Found::Operand)
+        matches!(self, Found::Value(_) | Found::Operand | Found::Pointer(_))
     }
 
     /// The value, unless the key is deleted, or there is none yet.
     pub(super) fn into_value(self) -> Option<V> {
         match self {
             Found::Value(value) => Some(value),
-            Found::Tombstone | Found::Operand => None,
+            Found::Tombstone | Found::Operand | Found::Pointer(_) => None,
         }
     }
 }
@@ -71,6 +76,7 @@ impl Found<&[u8]> {
             Found::Value(value) => Found::Value(Value::owned(value)),
             Found::Tombstone => Found::Tombstone,
             Found::Operand => Found::Operand,
+            Found::Pointer(pointer) => Found::Pointer(pointer),
         }
     }
 }
@@ -128,12 +134,9 @@ impl ReadPath {
         snapshot: Option<SnapshotPoint>,
     ) -> Result<Option<Value>> {
         self.read(keyspace, snapshot, 1, |reader| {
-            let found = match reader.find_in_memtables(key) {
-                Some(found) => Ok(Some(found.copied())),
-                None => reader.find_below_memtables(&reader.lookup(key)),
-            };
-            let found = match found {
+            let found = match reader.find(key) {
                 Ok(Some(Found::Operand)) => reader.find_merged(key).map(Some),
+                Ok(Some(Found::Pointer(to))) => reader.find_pointed(key, to).map(Some),
                 found => found,
             };
             let value = found.map(|found| found.and_then(Found::into_value));
@@ -261,8 +264,18 @@ impl<'a> PointReader<'a> {
                 None => Found::Tombstone,
             },
             Some(EntryKind::Operand) => Found::Operand,
+            Some(EntryKind::Pointer | EntryKind::ExpiringPointer) => self.pointer_of(tag, value),
             Some(EntryKind::Delete) | None => Found::Tombstone,
         })
+    }
+
+    /// The newest entry of a key.
+    #[inline]
+    fn find(&mut self, key: &[u8]) -> Result<Option<Found>> {
+        match self.find_in_memtables(key) {
+            Some(found) => Ok(Some(found.copied())),
+            None => self.find_below_memtables(&self.lookup(key)),
+        }
     }
 
     /// The moment at which is read.
@@ -381,6 +394,10 @@ impl<'a> PointReader<'a> {
                     Some(EntryKind::Operand) => {
                         *candidate = None;
                         Found::Operand
+                    }
+                    Some(EntryKind::Pointer | EntryKind::ExpiringPointer) => {
+                        *candidate = None;
+                        self.pointer_of(tag, &value)
                     }
                     Some(EntryKind::Delete) | None => Found::Tombstone,
                 }))

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::entries::FromCache;
 use super::{Found, PointReader, ReadPath, TableVisit, Value};
+use crate::base::pointer::ValuePointer;
 use crate::base::sample;
 use crate::budget::{AdmittedWork, Role, keys_looked_up_together, pinned_by_values};
 use crate::cache::Candidate;
@@ -61,8 +62,8 @@ enum KeyPoll<W> {
 struct BatchValues {
     values: Vec<Option<Value>>,
     found: u64,
-    /// Those whose values are merged, once all others are found.
-    operands: Vec<usize>,
+    /// Those whose values are merged, or lie in value files, once all others are found.
+    later: Vec<(usize, Option<ValuePointer>)>,
     /// Bytes of the cache that they hold, and may hold.
     pinned: u64,
     most_pinned: u64,
@@ -75,7 +76,7 @@ impl BatchValues {
         BatchValues {
             values,
             found: 0,
-            operands: Vec::new(),
+            later: Vec::new(),
             pinned: 0,
             most_pinned,
         }
@@ -83,9 +84,10 @@ impl BatchValues {
 
     /// The newest entry of a key, by the key's place.
     fn set(&mut self, at: usize, found: Option<Found>) {
-        if let Some(Found::Operand) = found {
-            self.operands.push(at);
-            return;
+        match found {
+            Some(Found::Operand) => return self.later.push((at, None)),
+            Some(Found::Pointer(to)) => return self.later.push((at, Some(to))),
+            _ => {}
         }
         let mut value = found.and_then(Found::into_value);
         if let Some(value) = &mut value {
@@ -127,10 +129,13 @@ impl ReadPath {
             let _held = budget.reserve(Role::Iterators, permit.bytes());
             let window = permit.bytes() / KEY_MEMORY;
             let mut done = reader.find_all(keys, window as usize, &mut values);
-            for at in std::mem::take(&mut values.operands) {
+            for (at, pointer) in std::mem::take(&mut values.later) {
                 if let (Ok(()), Some(key)) = (&done, keys.get(at)) {
-                    let merged = reader.find_merged(key.as_ref());
-                    done = merged.map(|merged| values.set(at, Some(merged)));
+                    let found = match pointer {
+                        None => reader.find_merged(key.as_ref()),
+                        Some(to) => reader.find_pointed(key.as_ref(), to),
+                    };
+                    done = found.map(|found| values.set(at, Some(found)));
                 }
             }
             (values.found, done)

@@ -201,7 +201,7 @@ impl<'a> Reloader<'a> {
                 Some(EntryKind::Put) => Some(value),
                 Some(EntryKind::Delete) => None,
                 // What is true for a while only is not kept, nor what is not the value yet.
-                Some(EntryKind::Expiring | EntryKind::Operand) | None => return,
+                Some(_) | None => return,
             },
             Some(TableGet::Absent) | None => None,
         };

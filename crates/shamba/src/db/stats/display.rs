@@ -80,6 +80,13 @@ impl fmt::Display for KeyspaceStatistics {
             self.name,
             in_tables + in_memory,
             SizeText(self.memtable_bytes),
-        )
+        )?;
+        let values = &self.values;
+        if values.files > 0 {
+            let (files, bytes) = (values.files, SizeText(values.value_bytes));
+            let garbage = SizeText(values.garbage_bytes);
+            write!(f, "; {bytes} in {files} value files ({garbage} garbage)")?;
+        }
+        Ok(())
     }
 }

@@ -70,6 +70,25 @@ pub struct KeyspaceStatistics {
     pub frozen_memtables: usize,
     /// Its levels from the newest.
     pub levels: Vec<LevelStatistics>,
+    /// Its value files.
+    pub values: ValueStatistics,
+}
+
+/// A picture of a keyspace's value files
+/// ([`value_files_from`](crate::KeyspaceOptions::value_files_from)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ValueStatistics {
+    /// Files.
+    pub files: usize,
+    /// Bytes of files.
+    pub bytes: u64,
+    /// Bytes of the values in them, before compression.
+    pub value_bytes: u64,
+    /// How many of these no table points to: more than half of a file are given back by merges
+    /// that rewrite what points to the others.
+    pub garbage_bytes: u64,
 }
 
 /// A picture of one level.
@@ -219,11 +238,17 @@ pub(in crate::db) fn approximate_size(
         if to <= file.smallest() || from > file.largest() || from >= to {
             continue;
         }
-        if from <= file.smallest() && to > file.largest() {
-            total += file.size();
+        let bytes = if from <= file.smallest() && to > file.largest() {
+            file.size()
         } else if let Ok(table) = db.files().tables().get(file) {
-            total += table.offset_of(to).saturating_sub(table.offset_of(from));
-        }
+            table.offset_of(to).saturating_sub(table.offset_of(from))
+        } else {
+            continue;
+        };
+        // Of the values that it points to as much as of its entries.
+        let values: u64 = file.pointed_to().map(|(_, bytes)| bytes).sum();
+        let part = bytes as f64 / file.size().max(1) as f64;
+        total += bytes + (values as f64 * part) as u64;
     }
     total
 }
@@ -274,6 +299,17 @@ fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> L
     }
 }
 
+fn value_statistics(version: &Version) -> ValueStatistics {
+    let mut sums = ValueStatistics::default();
+    for held in version.value_files().iter() {
+        sums.files += 1;
+        sums.bytes += held.file.size();
+        sums.value_bytes += held.bytes();
+        sums.garbage_bytes += held.garbage();
+    }
+    sums
+}
+
 /// A keyspace's statistics but for what is in the cache, and the version they are of.
 fn keyspace_statistics(keyspace: &KeyspaceInner) -> (KeyspaceStatistics, Arc<Version>) {
     let state = keyspace.state();
@@ -297,6 +333,7 @@ fn keyspace_statistics(keyspace: &KeyspaceInner) -> (KeyspaceStatistics, Arc<Ver
         memtable_entries: memtables().map(|memtable| memtable.len() as u64).sum(),
         frozen_memtables: state.frozen.len(),
         levels: levels.collect(),
+        values: value_statistics(&state.version),
     };
     (statistics, Arc::clone(&state.version))
 }

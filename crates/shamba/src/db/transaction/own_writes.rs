@@ -344,6 +344,8 @@ impl OwnWrites {
                     self.note_operand(op.keyspace, op.key, value);
                     continue;
                 }
+                // A transaction writes none.
+                OpKind::Entry(EntryKind::Pointer | EntryKind::ExpiringPointer) => continue,
                 OpKind::DeleteRange => {
                     self.note_range(op.keyspace, op.key, op.value);
                     continue;

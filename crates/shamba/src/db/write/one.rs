@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{SMALL_COPY, WritePath, map_if_large};
 use crate::base::clock;
 use crate::base::fragment::last_before;
+use crate::base::pointer::ValuePointer;
 use crate::budget::{AdmittedWork, Permit, Reservation, Role};
 use crate::db::batch::WriteBatch;
 use crate::db::iter::IterOptions;
@@ -48,6 +49,22 @@ impl WritePath {
         let mut batch = WriteBatch::new();
         batch.bind(keyspace, database);
         batch.push_operand(keyspace.id(), key, operand);
+        self.write_sized(batch, options, None)
+    }
+
+    /// Has a key of a keyspace, which may be one beside the default one, point to a value.
+    pub(in crate::db) fn write_pointer(
+        &self,
+        (keyspace, database): (&Arc<KeyspaceInner>, u64),
+        key: &[u8],
+        pointer: ValuePointer,
+        options: WriteOptions,
+    ) -> Result<()> {
+        let ttl = options.ttl.or_else(|| keyspace.ttl());
+        let until = ttl.map(|ttl| clock::later(self.shared.now(), ttl));
+        let mut batch = WriteBatch::new();
+        batch.bind(keyspace, database);
+        batch.push_pointer(keyspace.id(), key, pointer, until);
         self.write_sized(batch, options, None)
     }
 

@@ -6,7 +6,7 @@ use super::block_read::BlockRead;
 use super::lookup::{TableGet, TableValue};
 use super::{Get, Poll};
 use crate::base::expiring::EXPIRY_BYTES;
-use crate::base::key::{EntryKind, Tag};
+use crate::base::key::Tag;
 use crate::error::Result;
 use crate::fs::BlockKind;
 use crate::table::block::{BAD_KIND, DataBlock, Search};
@@ -143,7 +143,7 @@ impl Get<'_> {
             Search::Found { tag, value } if lookup.leaves_out(value.len()) => {
                 // Whether there is a value is asked all the same.
                 let value = match tag.kind() {
-                    Some(EntryKind::Expiring) => value.start..value.start + EXPIRY_BYTES,
+                    Some(kind) if kind.expires() => value.start..value.start + EXPIRY_BYTES,
                     _ => 0..0,
                 };
                 Ok(BlockAnswer::Found { tag, value })

@@ -1,0 +1,44 @@
+//! Values of an iterator that lie in value files. One thread at a time.
+
+use super::{Cursor, Position};
+use crate::base::iter::InternalIterator;
+use crate::base::key::{EntryKind, Tag};
+use crate::base::pointer::ValuePointer;
+use crate::db::read::{pointed, pointer_in};
+use crate::error::Result;
+use crate::table::{LookupTotals, TableValue};
+
+impl Cursor {
+    /// The value that an entry points to.
+    pub(super) fn load(&self, key: &[u8], tag: Tag, stored: &[u8]) -> Result<TableValue> {
+        self.load_pointed(key, pointer_in(tag, stored))
+    }
+
+    fn load_pointed(&self, key: &[u8], pointer: ValuePointer) -> Result<TableValue> {
+        let inner = self.db.inner();
+        let mut totals = LookupTotals::default();
+        let tables = inner.files().tables();
+        // What scans read is not counted among lookups.
+        pointed(tables, &self.values, (key, pointer), &mut totals)
+    }
+
+    /// At the entry of the merge, which points to a value: with that.
+    #[cold]
+    pub(super) fn load_forward(&mut self, tag: Tag) -> Result<()> {
+        let loaded = self.load(self.merge.key(), tag, self.merge.value());
+        let value = loaded.inspect_err(|_| self.place = Position::Nowhere)?;
+        self.value.clear();
+        self.value.extend_from_slice(&value);
+        self.place = Position::Pointed;
+        self.account()
+    }
+
+    /// The same of `self.key`, where the pointer was taken for the value.
+    #[cold]
+    pub(super) fn load_backward(&mut self) -> Result<()> {
+        let value = self.load(&self.key, Tag::new(0, EntryKind::Pointer), &self.value)?;
+        self.value.clear();
+        self.value.extend_from_slice(&value);
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! Lookups of a key whose newest entry points into a value file.
+
+use super::{Found, PointReader, ReadPath, Value};
+use crate::base::expiring::{self, EXPIRY_BYTES};
+use crate::base::key::Tag;
+use crate::base::pointer::ValuePointer;
+use crate::db::keyspaces::KeyspaceInner;
+use crate::db::visibility::SnapshotPoint;
+use crate::error::{Error, Result};
+use crate::table::{LookupTotals, TableCache, TableValue};
+use crate::version::{FileMeta, ValueFiles};
+
+/// The value that an entry of a key points to, in one of a version's value files.
+///
+/// # Errors
+/// [`Error::Corruption`] where there is no such file or value, and those of reading.
+pub(in crate::db) fn pointed(
+    tables: &TableCache,
+    values: &ValueFiles,
+    (key, pointer): (&[u8], ValuePointer),
+    totals: &mut LookupTotals,
+) -> Result<TableValue> {
+    match values.get(pointer.file) {
+        Some(held) => tables.value_of(&held.file, key, pointer, totals),
+        None => Err(no_file(tables, pointer)),
+    }
+}
+
+#[cold]
+fn no_file(tables: &TableCache, pointer: ValuePointer) -> Error {
+    let what = "an entry points to this value file, which the manifest does not have";
+    Error::corruption(tables.path_of(pointer.file), 0, what)
+}
+
+/// A value, or where it is to be read in pieces.
+pub(in crate::db) enum LocatedValue {
+    Here(Value),
+    InPieces {
+        file: FileMeta,
+        pointer: ValuePointer,
+    },
+}
+
+impl ReadPath {
+    /// The value of a key, of one in pieces where these are.
+    pub(in crate::db) fn locate(
+        &self,
+        keyspace: &KeyspaceInner,
+        key: &[u8],
+        snapshot: Option<SnapshotPoint>,
+    ) -> Result<Option<LocatedValue>> {
+        self.read(keyspace, snapshot, 1, |reader| {
+            let found = reader.find(key).and_then(|found| {
+                let found = match found {
+                    Some(Found::Operand) => Some(reader.find_merged(key)?),
+                    Some(Found::Pointer(pointer)) if pointer.is_in_pieces() => {
+                        let held = reader.state.version.value_files().get(pointer.file);
+                        let held = held.ok_or_else(|| no_file(&self.tables, pointer))?;
+                        let file = held.file.clone();
+                        return Ok(Some(LocatedValue::InPieces { file, pointer }));
+                    }
+                    Some(Found::Pointer(pointer)) => Some(reader.find_pointed(key, pointer)?),
+                    found => found,
+                };
+                Ok(found.and_then(Found::into_value).map(LocatedValue::Here))
+            });
+            (u64::from(matches!(found, Ok(Some(_)))), found)
+        })
+    }
+
+    /// Counts what a lookup read after it was counted.
+    pub(in crate::db) fn count_more(&self, totals: &LookupTotals) {
+        self.count_reads(0, 0, totals);
+    }
+}
+
+impl PointReader<'_> {
+    /// What an entry that points to a value is at the moment.
+    #[cold]
+    pub(super) fn pointer_of<V>(&self, tag: Tag, stored: &[u8]) -> Found<V> {
+        let expires = tag.kind().is_some_and(|kind| kind.expires());
+        if !expires {
+            return Found::Pointer(ValuePointer::read(stored));
+        }
+        match expiring::at(stored, self.time()) {
+            Some(pointer) => Found::Pointer(ValuePointer::read(pointer)),
+            None => Found::Tombstone,
+        }
+    }
+
+    /// The value that a pointer of a key leads to.
+    #[cold]
+    pub(super) fn find_pointed(&mut self, key: &[u8], pointer: ValuePointer) -> Result<Found> {
+        let values = self.state.version.value_files();
+        let tables = &self.path.tables;
+        let value = pointed(tables, values, (key, pointer), &mut self.totals)?;
+        Ok(Found::Value(Value::in_table(value)))
+    }
+}
+
+/// The pointer of an entry, behind the moment when it expires if it does.
+pub(in crate::db) fn pointer_in(tag: Tag, stored: &[u8]) -> ValuePointer {
+    let expires = tag.kind().is_some_and(|kind| kind.expires());
+    let from = if expires { EXPIRY_BYTES } else { 0 };
+    ValuePointer::read(stored.get(from..).unwrap_or_default())
+}

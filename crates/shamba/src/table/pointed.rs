@@ -1,0 +1,109 @@
+//! Values of value files: tables of the values that entries of other tables point to. A value is an
+//! entry under the key of what points to it; or *pieces*, entries under their numbers, that are all
+//! that its file has.
+//!
+//! Thread-safe, as [`TableCache`] is.
+
+use super::get::{Get, GetState, Lookup, LookupTotals, ModuleReads, TableGet, TableValue};
+use super::slot::TableFile;
+use super::table_cache::TableCache;
+use crate::base::key::{EntryKind, SeqNo};
+use crate::base::pointer::{ValuePointer, piece_key};
+use crate::base::sample;
+use crate::error::{Error, Result};
+
+const NO_VALUE: &str = "an entry points to a value that this value file does not have";
+
+impl TableCache {
+    /// A value, whole.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] where the file has no such value, and those of reading.
+    pub(crate) fn value_of(
+        &self,
+        file: &impl TableFile,
+        key: &[u8],
+        pointer: ValuePointer,
+        totals: &mut LookupTotals,
+    ) -> Result<TableValue> {
+        if pointer.is_in_pieces() {
+            return self.gather(file, pointer, totals);
+        }
+        let value = self.entry_of(file, key, pointer.seq, totals)?;
+        if value.len() as u64 == pointer.len {
+            Ok(value)
+        } else {
+            Err(self.no_value(file))
+        }
+    }
+
+    /// The pieces of a value, together.
+    #[cold]
+    fn gather(
+        &self,
+        file: &impl TableFile,
+        pointer: ValuePointer,
+        totals: &mut LookupTotals,
+    ) -> Result<TableValue> {
+        let mut value = Vec::new();
+        for number in 0..u32::MAX {
+            if value.len() as u64 >= pointer.len {
+                break;
+            }
+            value.extend_from_slice(&self.piece(file, number, totals)?);
+        }
+        if value.len() as u64 == pointer.len {
+            Ok(TableValue::Owned(value.into()))
+        } else {
+            Err(self.no_value(file))
+        }
+    }
+
+    /// A piece of the value that a file has in pieces.
+    ///
+    /// # Errors
+    /// As [`Self::value_of`].
+    pub(crate) fn piece(
+        &self,
+        file: &impl TableFile,
+        number: u32,
+        totals: &mut LookupTotals,
+    ) -> Result<TableValue> {
+        self.entry_of(file, &piece_key(number), 0, totals)
+    }
+
+    /// The value of the entry of a key that has this number.
+    fn entry_of(
+        &self,
+        file: &impl TableFile,
+        key: &[u8],
+        seq: SeqNo,
+        totals: &mut LookupTotals,
+    ) -> Result<TableValue> {
+        let opened = self.visit(file)?;
+        let opened = opened.as_deref().ok_or(Error::Closed)?;
+        let lookup = Lookup::new(key, seq, true);
+        let mut state = GetState::new(opened.table(), &lookup, ModuleReads::UpTo(0));
+        let pinned = opened.pinned().filter(|_| self.may_pin());
+        let mut get = Get::new(opened.table(), pinned, &lookup, &mut state);
+        let weight = sample::weight();
+        if weight > 0 && self.may_pin() {
+            self.missed(file.slot(), opened, get.partition());
+        }
+        let answer = get.finish();
+        totals.add(get.trace());
+        match answer? {
+            TableGet::Found { tag, value }
+                if tag.seq() == seq && tag.kind() == Some(EntryKind::Put) =>
+            {
+                get.count_visit(true, weight);
+                Ok(value)
+            }
+            TableGet::Found { .. } | TableGet::Absent => Err(self.no_value(file)),
+        }
+    }
+
+    fn no_value(&self, file: &impl TableFile) -> Error {
+        Error::corruption(self.path_of(file.number()), 0, NO_VALUE)
+    }
+}

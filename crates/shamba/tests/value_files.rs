@@ -1,0 +1,501 @@
+//! Values in files of their own: that readers see no difference, what merges write, and that space
+//! comes back.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::Rng;
+use shamba::fs::{Fs as _, MemFs};
+use shamba::{
+    Append, CompactionDecision, CompactionFilter, Db, Error, KeyspaceOptions, ManualClock,
+    MemoryBudget, Options, Value, ValueStatistics, WriteOptions,
+};
+
+const KIB: usize = 1 << 10;
+
+fn keyspace() -> KeyspaceOptions {
+    KeyspaceOptions::new()
+        .write_buffer(64 << 10)
+        .target_file(64 << 10)
+        .value_files_from(KIB as u64)
+}
+
+fn options(fs: &MemFs) -> Options {
+    Options::new()
+        .fs(Arc::new(fs.clone()))
+        .memory(MemoryBudget::bytes(8 << 20))
+        .background_threads(0)
+        .keyspace(keyspace())
+}
+
+fn open(fs: &MemFs) -> Db {
+    options(fs).open("/db").unwrap()
+}
+
+fn key(number: u64) -> String {
+    format!("key {number:06}")
+}
+
+/// A value that tells which it is.
+fn value(number: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng::new(number);
+    (0..len).map(|_| rng.below(256) as u8).collect()
+}
+
+fn values(db: &Db) -> ValueStatistics {
+    db.stats().keyspaces[0].values
+}
+
+fn check(db: &Db, model: &BTreeMap<String, Vec<u8>>) {
+    let entries = |iter: &mut dyn Iterator<Item = shamba::Result<(Vec<u8>, Value)>>| {
+        iter.map(|entry| entry.unwrap())
+            .map(|(key, value)| (key, value.into_vec()))
+            .collect::<Vec<_>>()
+    };
+    let mut expected: Vec<_> = (model.iter())
+        .map(|(key, value)| (key.clone().into_bytes(), value.clone()))
+        .collect();
+    assert!(entries(&mut db.iter()) == expected);
+    expected.reverse();
+    assert!(entries(&mut db.iter().rev()) == expected);
+    for (key, value) in model {
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]), "{key}");
+        assert!(db.contains_key(key).unwrap());
+    }
+    let keys: Vec<_> = model.keys().collect();
+    let found = db.multi_get(&keys).unwrap();
+    for (found, value) in found.iter().zip(model.values()) {
+        assert_eq!(found.as_deref(), Some(&value[..]));
+    }
+}
+
+#[test]
+fn values_are_read_from_wherever_they_lie() {
+    let mut fs = MemFs::new();
+    let mut db = open(&fs);
+    let mut model = BTreeMap::new();
+    for round in 0..6 {
+        for number in 0..40 {
+            let len = [10, 1023, 1024, 5000, 20_000][(number + round) as usize % 5];
+            let value = value(round * 1000 + number, len);
+            db.put(key(number), &value).unwrap();
+            model.insert(key(number), value);
+        }
+        check(&db, &model);
+        match round {
+            1 => db.flush().unwrap(),
+            2 => db.compact_range(None, None).unwrap(),
+            3 => {
+                drop(db);
+                db = open(&fs);
+            }
+            4 => {
+                fs = fs.kill_clone();
+                db = open(&fs);
+            }
+            _ => {}
+        }
+        check(&db, &model);
+        db.verify().unwrap().check().unwrap();
+    }
+    assert!(values(&db).files > 0);
+    // Without the option they are as readable, and new ones lie in the tree.
+    drop(db);
+    let plain = options(&fs).keyspace(keyspace().value_files_from(None));
+    let db = plain.open("/db").unwrap();
+    check(&db, &model);
+}
+
+/// What merges write does not grow with values, and space comes back.
+#[test]
+fn garbage_is_given_back_and_values_are_not_merged() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let mut model = BTreeMap::new();
+    let mut rng = Rng::new(5);
+    let (keys, len) = (200, 8 * KIB);
+    for round in 0..3000 {
+        let number = rng.below(keys);
+        let value = value(round, len);
+        db.put(key(number), &value).unwrap();
+        model.insert(key(number), value);
+    }
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    check(&db, &model);
+    let (live, stats) = (model.len() as u64 * len as u64, values(&db));
+    eprintln!("{stats:?} of {live}, {:?}", db.stats().counters);
+    assert!(stats.garbage_bytes <= stats.value_bytes / 2, "{stats:?}");
+    assert!(stats.value_bytes <= 2 * live, "{stats:?} of {live}");
+    drop(db);
+    let files = fs.list("/db".as_ref()).unwrap();
+    let bytes: u64 = files.iter().map(|file| file.len).sum();
+    assert!(bytes < 3 * live, "{bytes} of {live}");
+}
+
+/// A reader of so many bytes, of which each tells where it is.
+struct Stream {
+    at: u64,
+    len: u64,
+    /// Fails there.
+    fails_at: u64,
+}
+
+fn stream(len: u64) -> Stream {
+    Stream {
+        at: 0,
+        len,
+        fails_at: u64::MAX,
+    }
+}
+
+fn byte_at(at: u64) -> u8 {
+    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.at >= self.fails_at {
+            return Err(io::Error::other("the source is gone"));
+        }
+        // Readers give as much as they like.
+        let bytes = (self.len - self.at).min(into.len() as u64).min(10_007) as usize;
+        for byte in &mut into[..bytes] {
+            *byte = byte_at(self.at);
+            self.at += 1;
+        }
+        Ok(bytes)
+    }
+}
+
+fn check_stream(mut reader: impl Read, from: u64, len: u64) {
+    let mut buffer = vec![0; 30_011];
+    let mut at = from;
+    loop {
+        let bytes = reader.read(&mut buffer).unwrap();
+        if bytes == 0 {
+            break;
+        }
+        for byte in &buffer[..bytes] {
+            assert_eq!(*byte, byte_at(at), "at {at}");
+            at += 1;
+        }
+    }
+    assert_eq!(at, len);
+}
+
+fn tables(fs: &MemFs) -> usize {
+    common::files_ending(fs, "/db", ".sst").len()
+}
+
+#[test]
+fn a_value_larger_than_memory_is_put_and_read_under_4_mib() {
+    let fs = MemFs::new();
+    let budget = MemoryBudget::bytes(4 << 20);
+    let options = |fs: &MemFs| {
+        Options::new()
+            .fs(Arc::new(fs.clone()))
+            .memory(budget.clone())
+            .background_threads(0)
+    };
+    let len = 64 << 20;
+    let db = options(&fs).open("/db").unwrap();
+    db.put("before", "1").unwrap();
+    assert!(matches!(
+        db.put("film", vec![0; 1 << 20]),
+        Err(Error::ValueTooLarge { .. })
+    ));
+    db.put_reader("film", stream(len)).unwrap();
+    db.put("gone", "2").unwrap();
+    let check = |db: &Db| {
+        let reader = db.get_reader("film").unwrap().unwrap();
+        assert_eq!(reader.len(), len);
+        check_stream(reader, 0, len);
+        assert_eq!(db.get("before").unwrap().as_deref(), Some(&b"1"[..]));
+        assert!(db.contains_key("film").unwrap());
+        db.verify().unwrap().check().unwrap();
+    };
+    check(&db);
+    // In the log, in a table, and at the bottom.
+    let crashed = fs.kill_clone();
+    check(&options(&crashed).open("/db").unwrap());
+    db.flush().unwrap();
+    check(&db);
+    db.compact_range(None, None).unwrap();
+    check(&db);
+    let stats = db.stats();
+    assert_eq!(stats.keyspaces[0].values.value_bytes, len);
+    assert_eq!(stats.keyspaces[0].values.garbage_bytes, 0);
+    let memory = stats.memory.budget;
+    assert!(
+        memory.peak <= memory.limit && memory.overdraft == 0,
+        "{memory:?}"
+    );
+    // Bytes are had from anywhere, for about as much as is read.
+    let pages = db.stats().counters.data_pages;
+    let mut reader = db.get_reader("film").unwrap().unwrap();
+    reader.seek(SeekFrom::End(-1000)).unwrap();
+    check_stream(&mut reader, len - 1000, len);
+    assert_eq!(reader.read(&mut [0; 10]).unwrap(), 0);
+    reader.seek(SeekFrom::Start(5)).unwrap();
+    let mut few = [0; 4];
+    reader.read_exact(&mut few).unwrap();
+    assert_eq!(few, [5, 6, 7, 8].map(byte_at));
+    assert!(reader.seek(SeekFrom::Current(-10)).is_err());
+    assert!(db.stats().counters.data_pages - pages < 30);
+    // What a reader or snapshot sees stays as it was.
+    let snapshot = db.snapshot();
+    db.put_reader("film", stream(100_000)).unwrap();
+    db.delete("before").unwrap();
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    check_stream(reader, 9, len);
+    check_stream(snapshot.get_reader("film").unwrap().unwrap(), 0, len);
+    drop(snapshot);
+    db.compact_range(None, None).unwrap();
+    check_stream(db.get_reader("film").unwrap().unwrap(), 0, 100_000);
+    assert_eq!(values(&db).value_bytes, 100_000);
+    drop(db);
+    assert!(tables(&fs) <= 3);
+}
+
+#[test]
+fn a_value_whose_source_fails_leaves_nothing() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    db.put("key", "old").unwrap();
+    db.flush().unwrap();
+    let before = tables(&fs);
+    for fails_at in [0, 100, 40_000, 1_000_000] {
+        let source = Stream {
+            fails_at,
+            ..stream(2_000_000)
+        };
+        let failed = db.put_reader("key", source).unwrap_err();
+        assert!(matches!(failed, Error::ValueSource { .. }), "{failed}");
+        assert!(failed.to_string().contains("the source is gone"));
+        assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"old"[..]));
+        assert_eq!(tables(&fs), before);
+    }
+    // Few bytes, or none, are a value as any other.
+    for len in [0, 1, 4000, 32 << 10, (32 << 10) + 1] {
+        db.put_reader("key", stream(len)).unwrap();
+        check_stream(db.get_reader("key").unwrap().unwrap(), 0, len);
+        assert_eq!(db.get("key").unwrap().unwrap().len() as u64, len);
+        assert_eq!(db.iter().count(), 1);
+    }
+    assert!(db.get_reader("other").unwrap().is_none());
+}
+
+#[test]
+fn files_that_nothing_points_to_go_and_no_others() {
+    let fs = MemFs::new();
+    let mut db = open(&fs);
+    let len = 200_000;
+    // Written over in the memtable: the file goes with the flush.
+    for round in 0..4 {
+        db.put_reader("key", stream(len + round)).unwrap();
+    }
+    assert_eq!(values(&db).files, 4);
+    db.flush().unwrap();
+    assert_eq!(values(&db).files, 1);
+    check_stream(db.get_reader("key").unwrap().unwrap(), 0, len + 3);
+    // Deleted, with all of a range, by a cleared or dropped keyspace.
+    db.put_reader("other", stream(len)).unwrap();
+    db.delete("key").unwrap();
+    db.delete_range("o".."p").unwrap();
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(values(&db).files, 0);
+    let keyspace = db.create_keyspace("films", KeyspaceOptions::new()).unwrap();
+    keyspace.put_reader("a", stream(len)).unwrap();
+    keyspace.clear().unwrap();
+    assert!(keyspace.get_reader("a").unwrap().is_none());
+    keyspace.put_reader("a", stream(len)).unwrap();
+    check_stream(keyspace.get_reader("a").unwrap().unwrap(), 0, len);
+    db.drop_keyspace("films").unwrap();
+    drop(keyspace);
+    db.flush().unwrap();
+    assert_eq!(db.stats().keyspaces.len(), 1);
+    // Of what a crash left only what is in the log.
+    db.put_reader("key", stream(len)).unwrap();
+    for _ in 0..3 {
+        drop(db);
+        db = open(&fs);
+        check_stream(db.get_reader("key").unwrap().unwrap(), 0, len);
+    }
+    db.put("a", "b").unwrap();
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    check_stream(db.get_reader("key").unwrap().unwrap(), 0, len);
+    assert_eq!(values(&db).files, 1);
+    drop(db);
+    assert!(tables(&fs) <= 3, "{}", tables(&fs));
+}
+
+/// Files of the tree, largest first: of those here value files are the largest.
+fn largest_table(fs: &MemFs) -> PathBuf {
+    let tables = fs.files().into_iter();
+    let tables = tables.filter(|path| path.extension().is_some_and(|end| end == "sst"));
+    let len = |path: &PathBuf| fs.read_file(path).unwrap().len();
+    tables.max_by_key(len).unwrap()
+}
+
+#[test]
+fn a_damaged_value_file_is_named_and_nothing_panics() {
+    for in_pieces in [false, true] {
+        let fs = MemFs::new();
+        let db = open(&fs);
+        let len = 100 * KIB as u64;
+        if in_pieces {
+            db.put_reader("key", stream(len)).unwrap();
+        } else {
+            db.put("key", vec![7; len as usize]).unwrap();
+        }
+        db.put("short", "1").unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        let path = largest_table(&fs);
+        let whole = fs.read_file(&path).unwrap();
+        for at in (0..whole.len()).step_by(1013) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            fs.write_file(&path, &bytes).unwrap();
+            let verified = options(&fs).verify("/db", |_, _| {}).unwrap();
+            let damaged = &verified.damaged[0];
+            assert!(path.ends_with(&damaged.file), "{damaged:?}");
+            let Ok(db) = options(&fs).open("/db") else {
+                continue;
+            };
+            assert_eq!(db.get("short").unwrap().as_deref(), Some(&b"1"[..]));
+            let read = db.get("key");
+            match db.get_reader("key") {
+                Ok(reader) => {
+                    let mut out = Vec::new();
+                    let through = reader.unwrap().read_to_end(&mut out);
+                    assert_eq!(through.is_err(), read.is_err());
+                }
+                Err(error) => assert!(error.is_corruption() && read.is_err(), "{error}"),
+            }
+            match read {
+                // What is not needed for it was damaged.
+                Ok(value) => assert_eq!(value.unwrap().len() as u64, len),
+                Err(error) => {
+                    assert!(error.is_corruption(), "{error}");
+                    assert!(db.iter().any(|entry| entry.is_err()));
+                    assert!(db.multi_get(&["short", "key"]).is_err());
+                    // Merges keep what they cannot read.
+                    let _ = db.compact_range(None, None);
+                    assert!(db.get("key").is_err());
+                }
+            }
+        }
+        // Gone or cut, it is missed when the database is opened.
+        fs.write_file(&path, &whole[..whole.len() / 2]).unwrap();
+        assert!(options(&fs).open("/db").unwrap_err().is_corruption());
+        fs.remove(&path).unwrap();
+        assert!(options(&fs).open("/db").unwrap_err().is_corruption());
+        fs.write_file(&path, &whole).unwrap();
+        options(&fs)
+            .open("/db")
+            .unwrap()
+            .verify()
+            .unwrap()
+            .check()
+            .unwrap();
+    }
+}
+
+#[test]
+fn checkpoints_have_their_value_files_and_expired_values_go() {
+    let fs = MemFs::new();
+    let clock = ManualClock::new();
+    let options = || options(&fs).clock(Arc::new(clock.clone()));
+    let db = options().open("/db").unwrap();
+    let hour = WriteOptions::new().ttl(Duration::from_secs(3600));
+    for number in 0..20 {
+        let value = value(number, 3000);
+        let of = if number % 2 == 0 {
+            hour
+        } else {
+            WriteOptions::new()
+        };
+        db.put_with(key(number), value, of).unwrap();
+    }
+    db.put_reader_with("film", stream(100_000), hour).unwrap();
+    db.put_reader("other film", stream(100_000)).unwrap();
+    db.checkpoint("/copy").unwrap();
+    db.compact_range(None, None).unwrap();
+    clock.advance(Duration::from_secs(3601));
+    assert_eq!(db.iter().count(), 11);
+    assert!(db.get_reader("film").unwrap().is_none());
+    assert!(db.get(key(0)).unwrap().is_none());
+    db.compact_range(None, None).unwrap();
+    let left = values(&db);
+    // The film is gone; of the short ones not more than half are.
+    assert_eq!((left.value_bytes, left.garbage_bytes), (160_000, 30_000));
+    db.verify().unwrap().check().unwrap();
+    let copy = options().open("/copy").unwrap();
+    copy.verify().unwrap().check().unwrap();
+    assert_eq!(
+        copy.get(key(1)).unwrap().unwrap().into_vec(),
+        value(1, 3000)
+    );
+    check_stream(copy.get_reader("other film").unwrap().unwrap(), 0, 100_000);
+}
+
+/// Filters are asked about values wherever these lie.
+struct Halves;
+
+impl CompactionFilter for Halves {
+    fn decide(&self, _key: &[u8], value: &[u8]) -> CompactionDecision {
+        match value.first() {
+            Some(b'k') | None => CompactionDecision::Keep,
+            Some(b'r') => CompactionDecision::Remove,
+            Some(_) => CompactionDecision::Change(vec![b'k'; value.len() / 2]),
+        }
+    }
+}
+
+#[test]
+fn compaction_filters_and_operators_see_values_of_value_files() {
+    let fs = MemFs::new();
+    let open = |filtered: bool| {
+        let options = options(&fs).merge_operator("default", Append);
+        let options = if filtered {
+            options.compaction_filter("default", Halves)
+        } else {
+            options
+        };
+        options.open("/db").unwrap()
+    };
+    let db = open(false);
+    for (key, first) in [("a", b'k'), ("b", b'r'), ("c", b'x')] {
+        db.put(key, vec![first; 4000]).unwrap();
+    }
+    db.flush().unwrap();
+    assert!(values(&db).files > 0);
+    db.merge("a", "more").unwrap();
+    let wanted = [vec![b'k'; 4000], b"more".to_vec()].concat();
+    assert_eq!(db.get("a").unwrap().unwrap().into_vec(), wanted);
+    assert_eq!(db.iter().next().unwrap().unwrap().1.into_vec(), wanted);
+    assert_eq!(
+        db.iter().rev().last().unwrap().unwrap().1.into_vec(),
+        wanted
+    );
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(db.get("a").unwrap().unwrap().into_vec(), wanted);
+    db.close().unwrap();
+    let db = open(true);
+    db.compact_range(None, None).unwrap();
+    assert!(db.get("b").unwrap().is_none());
+    assert_eq!(db.get("c").unwrap().unwrap().into_vec(), vec![b'k'; 2000]);
+    assert_eq!(db.get("a").unwrap().unwrap().into_vec(), wanted);
+    db.verify().unwrap().check().unwrap();
+}
