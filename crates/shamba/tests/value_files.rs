@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::Rng;
-use shamba::fs::{Fs as _, MemFs};
+use shamba::fs::{
+    BlockKind, Effect, Fault, FaultError, FaultFs, Faults, Fs as _, MemFs, MeteredFs,
+};
 use shamba::{
-    Append, CompactionDecision, CompactionFilter, Db, Error, KeyspaceOptions, ManualClock,
-    MemoryBudget, Options, Value, ValueStatistics, WriteOptions,
+    Append, CompactionDecision, CompactionFilter, Db, Error, IterOptions, KeyspaceOptions,
+    ManualClock, MemoryBudget, Options, Value, ValueStatistics, WriteOptions,
 };
 
 const KIB: usize = 1 << 10;
@@ -104,6 +106,26 @@ fn values_are_read_from_wherever_they_lie() {
         db.verify().unwrap().check().unwrap();
     }
     assert!(values(&db).files > 0);
+    // Keys alone read no value.
+    let pages = |options: IterOptions| {
+        let meter = MeteredFs::new(Arc::new(fs.clone()));
+        let db = self::options(&fs).fs(Arc::new(meter.clone()));
+        let db = db.read_only(true).open("/db").unwrap();
+        let before = meter.counts().reads_of(BlockKind::Data).pages;
+        let keys = db.iter_with(options.clone()).map(|entry| entry.unwrap());
+        assert!(
+            keys.map(|(key, _)| key)
+                .eq(model.keys().map(|key| key.as_bytes()))
+        );
+        let back = db.iter_with(options).rev().map(|entry| entry.unwrap().0);
+        assert!(back.eq(model.keys().rev().map(|key| key.as_bytes())));
+        meter.counts().reads_of(BlockKind::Data).pages - before
+    };
+    let (all, keys) = (
+        pages(IterOptions::default()),
+        pages(IterOptions::default().keys_only(true)),
+    );
+    assert!(keys * 5 < all, "{keys} of {all}");
     // Without the option they are as readable, and new ones lie in the tree.
     drop(db);
     let plain = options(&fs).keyspace(keyspace().value_files_from(None));
@@ -498,4 +520,91 @@ fn compaction_filters_and_operators_see_values_of_value_files() {
     assert_eq!(db.get("c").unwrap().unwrap().into_vec(), vec![b'k'; 2000]);
     assert_eq!(db.get("a").unwrap().unwrap().into_vec(), wanted);
     db.verify().unwrap().check().unwrap();
+}
+
+/// Whatever operation of storage fails on the way of a value in pieces, the key has its old value or
+/// the new one, whole, and what is left behind goes.
+#[test]
+fn a_value_in_pieces_is_there_whole_or_not_at_all_whatever_fails() {
+    let len = 100_000;
+    for error in [FaultError::ENOSPC, FaultError::EIO] {
+        for after in 0.. {
+            let (fs, faults) = (MemFs::new(), Faults::new());
+            let faulty = Arc::new(FaultFs::new(Arc::new(fs.clone()), faults.clone()));
+            let db = options(&fs).fs(faulty).open("/db").unwrap();
+            db.put("key", "old").unwrap();
+            faults.add(Fault::new(Effect::Fail(error)).after(after));
+            let put = db.put_reader_with("key", stream(len), WriteOptions::synced());
+            if faults.fired() == 0 {
+                put.unwrap();
+                break;
+            }
+            faults.clear();
+            let is_new = |db: &Db| {
+                let reader = db.get_reader("key").unwrap().unwrap();
+                let is_new = reader.len() == len;
+                if is_new {
+                    check_stream(reader, 0, len);
+                } else {
+                    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"old"[..]));
+                }
+                is_new
+            };
+            assert!(is_new(&db) || put.is_err(), "{after}");
+            // It can be tried again, unless nobody knows what a sync left behind.
+            if !is_new(&db) {
+                match db.put_reader("key", stream(len)) {
+                    Ok(()) => assert!(is_new(&db), "{after}"),
+                    Err(Error::Poisoned { .. }) => {}
+                    Err(error) => panic!("{after}: {error}"),
+                }
+            }
+            drop(db);
+            let db = open(&fs.kill_clone());
+            assert!(is_new(&db) || put.is_err(), "{after}");
+            db.put("other", "1").unwrap();
+            db.flush().unwrap();
+            db.compact_range(None, None).unwrap();
+            db.verify().unwrap().check().unwrap();
+            let held = values(&db);
+            let wanted = if is_new(&db) { (1, 0) } else { (0, 0) };
+            assert_eq!((held.files, held.garbage_bytes), wanted, "{after}");
+        }
+    }
+}
+
+/// Readers, writers in pieces and merges at the same time.
+#[test]
+fn values_in_pieces_are_written_and_read_by_many_threads() {
+    let fs = MemFs::new();
+    let options = options(&fs).background_threads(2);
+    let db = options.open("/db").unwrap();
+    let lens = [40_000, 70_000, 150_000, 500];
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let db = &db;
+            scope.spawn(move || {
+                for round in 0..40 {
+                    let key = key(round % 5);
+                    let len = lens[(thread + round) as usize % 4];
+                    db.put_reader(&key, stream(len)).unwrap();
+                    if let Some(reader) = db.get_reader(&key).unwrap() {
+                        let len = reader.len();
+                        assert!(lens.contains(&len));
+                        check_stream(reader, 0, len);
+                    }
+                    if round % 8 == thread {
+                        db.flush().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    db.verify().unwrap().check().unwrap();
+    let held = values(&db);
+    assert!(held.files <= 5 && held.garbage_bytes == 0, "{held:?}");
+    let memory = db.stats().memory.budget;
+    assert!(memory.overdraft == 0, "{memory:?}");
 }

@@ -200,7 +200,7 @@ impl Keyspace {
     /// # Errors
     /// Those of [`Db::iter`](crate::Db::iter).
     pub fn len(&self) -> Result<u64> {
-        let options = IterOptions::default().fill_cache(false);
+        let options = IterOptions::default().fill_cache(false).keys_only(true);
         self.cursor(options)?.count_entries()
     }
 

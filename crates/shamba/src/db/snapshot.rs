@@ -117,7 +117,7 @@ impl Snapshot {
     /// # Errors
     /// Those of [`Db::iter`](crate::Db::iter).
     pub fn len(&self) -> Result<u64> {
-        self.cursor(IterOptions::default().fill_cache(false))?
+        self.cursor(IterOptions::default().fill_cache(false).keys_only(true))?
             .count_entries()
     }
 
@@ -155,7 +155,7 @@ impl Snapshot {
     /// # Errors
     /// Those of [`Db::iter`](crate::Db::iter).
     pub fn len_in(&self, keyspace: &Keyspace) -> Result<u64> {
-        let options = IterOptions::default().fill_cache(false);
+        let options = IterOptions::default().fill_cache(false).keys_only(true);
         self.cursor_in(keyspace, options)?.count_entries()
     }
 

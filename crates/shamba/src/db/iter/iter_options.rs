@@ -75,6 +75,9 @@ pub struct IterOptions {
     /// Whether the blocks it reads are kept in the cache. Default true; false for a long scan
     /// that should leave the cache to others.
     pub fill_cache: bool,
+    /// Whether values are left out: they are empty then, and those that lie in value files are not
+    /// read. Default false.
+    pub keys_only: bool,
 }
 
 impl Default for IterOptions {
@@ -83,6 +86,7 @@ impl Default for IterOptions {
             lower: Bound::Unbounded,
             upper: Bound::Unbounded,
             fill_cache: true,
+            keys_only: false,
         }
     }
 }
@@ -139,6 +143,13 @@ impl IterOptions {
     #[must_use]
     pub fn fill_cache(mut self, yes: bool) -> Self {
         self.fill_cache = yes;
+        self
+    }
+
+    /// Sets [`IterOptions::keys_only`].
+    #[must_use]
+    pub fn keys_only(mut self, yes: bool) -> Self {
+        self.keys_only = yes;
         self
     }
 

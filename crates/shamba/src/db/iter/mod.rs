@@ -227,6 +227,7 @@ impl Cursor {
     #[must_use]
     pub fn value(&self) -> &[u8] {
         match self.place {
+            _ if self.options.keys_only => &[],
             Position::Nowhere => &[],
             Position::Forward if self.expiry == 0 => self.merge.value(),
             Position::Forward => self.merge.value().get(self.expiry..).unwrap_or_default(),

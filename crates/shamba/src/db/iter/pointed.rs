@@ -25,6 +25,10 @@ impl Cursor {
     /// At the entry of the merge, which points to a value: with that.
     #[cold]
     pub(super) fn load_forward(&mut self, tag: Tag) -> Result<()> {
+        if self.options.keys_only {
+            self.place = Position::Pointed;
+            return Ok(());
+        }
         let loaded = self.load(self.merge.key(), tag, self.merge.value());
         let value = loaded.inspect_err(|_| self.place = Position::Nowhere)?;
         self.value.clear();
@@ -36,6 +40,9 @@ impl Cursor {
     /// The same of `self.key`, where the pointer was taken for the value.
     #[cold]
     pub(super) fn load_backward(&mut self) -> Result<()> {
+        if self.options.keys_only {
+            return Ok(());
+        }
         let value = self.load(&self.key, Tag::new(0, EntryKind::Pointer), &self.value)?;
         self.value.clear();
         self.value.extend_from_slice(&value);
