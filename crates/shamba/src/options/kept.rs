@@ -35,7 +35,7 @@ const AUTO_DESIGN: u64 = 17;
 const RESTART_INTERVAL: u64 = 18;
 const MERGE_FOR_SCANS: u64 = 19;
 const TTL: u64 = 20;
-const VALUE_FILES_FROM: u64 = 21;
+const VALUE_FILES_FROM: u64 = 22;
 
 /// Zstandard of level l has the number `ZSTD + l`.
 const ZSTD: u64 = 2;
