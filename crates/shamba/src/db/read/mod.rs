@@ -50,7 +50,7 @@ pub(super) enum Found<V = Value> {
     /// An operand: the value is what it comes to with what lies below ([`merged`]).
     Operand,
     /// The value lies in a value file ([`pointed`]).
-    Pointer(ValuePointer),
+    Pointer(Box<ValuePointer>),
 }
 
 impl<V> Found<V> {
@@ -136,7 +136,7 @@ impl ReadPath {
         self.read(keyspace, snapshot, 1, |reader| {
             let found = match reader.find(key) {
                 Ok(Some(Found::Operand)) => reader.find_merged(key).map(Some),
-                Ok(Some(Found::Pointer(to))) => reader.find_pointed(key, to).map(Some),
+                Ok(Some(Found::Pointer(to))) => reader.find_pointed(key, *to).map(Some),
                 found => found,
             };
             let value = found.map(|found| found.and_then(Found::into_value));
@@ -270,7 +270,7 @@ impl<'a> PointReader<'a> {
     }
 
     /// The newest entry of a key.
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, key: &[u8]) -> Result<Option<Found>> {
         match self.find_in_memtables(key) {
             Some(found) => Ok(Some(found.copied())),
@@ -397,7 +397,7 @@ impl<'a> PointReader<'a> {
                     }
                     Some(EntryKind::Pointer | EntryKind::ExpiringPointer) => {
                         *candidate = None;
-                        self.pointer_of(tag, &value)
+                        self.pointer_in_table(tag, value)
                     }
                     Some(EntryKind::Delete) | None => Found::Tombstone,
                 }))

@@ -86,7 +86,7 @@ impl BatchValues {
     fn set(&mut self, at: usize, found: Option<Found>) {
         match found {
             Some(Found::Operand) => return self.later.push((at, None)),
-            Some(Found::Pointer(to)) => return self.later.push((at, Some(to))),
+            Some(Found::Pointer(to)) => return self.later.push((at, Some(*to))),
             _ => {}
         }
         let mut value = found.and_then(Found::into_value);

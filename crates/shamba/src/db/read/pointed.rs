@@ -55,11 +55,12 @@ impl ReadPath {
                     Some(Found::Operand) => Some(reader.find_merged(key)?),
                     Some(Found::Pointer(pointer)) if pointer.is_in_pieces() => {
                         let held = reader.state.version.value_files().get(pointer.file);
-                        let held = held.ok_or_else(|| no_file(&self.tables, pointer))?;
+                        let held = held.ok_or_else(|| no_file(&self.tables, *pointer))?;
                         let file = held.file.clone();
+                        let pointer = *pointer;
                         return Ok(Some(LocatedValue::InPieces { file, pointer }));
                     }
-                    Some(Found::Pointer(pointer)) => Some(reader.find_pointed(key, pointer)?),
+                    Some(Found::Pointer(pointer)) => Some(reader.find_pointed(key, *pointer)?),
                     found => found,
                 };
                 Ok(found.and_then(Found::into_value).map(LocatedValue::Here))
@@ -80,12 +81,18 @@ impl PointReader<'_> {
     pub(super) fn pointer_of<V>(&self, tag: Tag, stored: &[u8]) -> Found<V> {
         let expires = tag.kind().is_some_and(|kind| kind.expires());
         if !expires {
-            return Found::Pointer(ValuePointer::read(stored));
+            return Found::Pointer(Box::new(ValuePointer::read(stored)));
         }
         match expiring::at(stored, self.time()) {
-            Some(pointer) => Found::Pointer(ValuePointer::read(pointer)),
+            Some(pointer) => Found::Pointer(Box::new(ValuePointer::read(pointer))),
             None => Found::Tombstone,
         }
+    }
+
+    /// The same of an entry of a table.
+    #[cold]
+    pub(super) fn pointer_in_table(&self, tag: Tag, stored: TableValue) -> Found {
+        self.pointer_of(tag, &stored)
     }
 
     /// The value that a pointer of a key leads to.
