@@ -1,6 +1,6 @@
 //! The filter of new tables, as it is asked for: plain data.
 
-use crate::filter::{FilterAllocation, ModuleSizes};
+use crate::filter::{Families, Family, FilterAllocation, Layout, ModuleSizes, PlanOptions};
 
 /// Filter families that can be chosen for new tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -75,5 +75,25 @@ impl FilterOptions {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// As the planner takes them.
+    pub(super) fn wish(&self) -> PlanOptions {
+        PlanOptions {
+            families: match self.family {
+                FilterFamily::Bloom => Families::Same(Family::Bloom),
+                FilterFamily::BlockedBloom => Families::Same(Family::Blocked),
+                FilterFamily::Ribbon => Families::Same(Family::Ribbon),
+                FilterFamily::Auto => Families::ByLevel,
+            },
+            bits_per_key: self.bits_per_key,
+            modules: self.modules,
+            sizes: self.module_sizes,
+            layout: if self.partitioned {
+                Layout::Partitioned
+            } else {
+                Layout::Whole
+            },
+        }
     }
 }

@@ -13,14 +13,17 @@ pub(crate) enum Feature {
     MergeOperators,
     /// Range tombstones.
     RangeTombstones,
+    /// Tables with filters of prefixes.
+    PrefixFilters,
 }
 
 impl Feature {
     /// Those that this build knows, in the order of their values.
-    pub(crate) const ALL: [Feature; 3] = [
+    pub(crate) const ALL: [Feature; 4] = [
         Feature::Expiring,
         Feature::MergeOperators,
         Feature::RangeTombstones,
+        Feature::PrefixFilters,
     ];
 
     /// Its name in the manifest, for people too.
@@ -29,6 +32,7 @@ impl Feature {
             Feature::Expiring => "expiring entries",
             Feature::MergeOperators => "merge operators",
             Feature::RangeTombstones => "range tombstones",
+            Feature::PrefixFilters => "prefix filters",
         }
     }
 

@@ -11,6 +11,7 @@ mod read_state;
 mod retry;
 pub(super) mod workload;
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::base::key::SeqNo;
 use crate::budget::{Budget, Reservation};
 use crate::cache::{BlockCache, EntrySpace};
 use crate::error::{Error, Result};
+use crate::filter::{PrefixRule, PrefixScan};
 use crate::memtable::Memtable;
 use crate::operator::Operator;
 use crate::options::{Design, KeyspaceOptions};
@@ -60,6 +62,8 @@ pub(crate) struct KeyspaceInner {
     flushed_seq: AtomicU64,
     entries: EntrySpace,
     operator: OnceLock<Operator>,
+    /// What the options say of prefixes; none where they name a function that was not given.
+    prefixes: ArcSwapOption<PrefixRule>,
     flushes: Failing,
     compactions: Failing,
     limits: Limits,
@@ -131,6 +135,7 @@ impl KeyspaceInner {
             flushed_seq: AtomicU64::new(flushed_seq),
             entries: cache.entry_space(flushed_seq),
             operator: OnceLock::new(),
+            prefixes: ArcSwapOption::empty(),
             flushes: Failing::default(),
             compactions: Failing::default(),
             limits,
@@ -179,6 +184,27 @@ impl KeyspaceInner {
         if let Some(operator) = operator {
             let _ = self.operator.set(operator);
         }
+    }
+
+    /// What says the prefixes of its keys, if anything does.
+    pub(super) fn prefixes(&self) -> Option<Arc<PrefixRule>> {
+        self.prefixes.load_full()
+    }
+
+    /// The prefix that a scan between two bounds lies in.
+    #[inline]
+    pub(super) fn prefix_of(
+        &self,
+        lower: &Bound<Vec<u8>>,
+        upper: &Bound<Vec<u8>>,
+    ) -> Option<Arc<PrefixScan>> {
+        let rule = self.prefixes.load();
+        PrefixScan::of(rule.as_ref()?, lower, upper).map(Arc::new)
+    }
+
+    /// Gives it what says the prefixes of its keys.
+    pub(super) fn set_prefixes(&self, prefixes: Option<Arc<PrefixRule>>) {
+        self.prefixes.store(prefixes);
     }
 
     /// The options of this moment.
