@@ -115,7 +115,9 @@ impl RunIter {
 
     /// Counts a scan that passed the filter of a table and has found its place there.
     fn count_visit(&self, visit: Option<(Arc<Table>, PrefixVisit)>) {
-        if let (Some((table, visit)), Some(scan)) = (visit, &self.prefix) {
+        if let (Some((table, visit)), Some(scan)) = (visit, &self.prefix)
+            && self.scan.fill_cache
+        {
             let here = self.current.as_ref().filter(|iter| iter.valid());
             let found = here.is_some_and(|iter| scan.is_of(iter.key()));
             table.count_prefix_visit(scan, &visit, found);

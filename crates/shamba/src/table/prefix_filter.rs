@@ -64,7 +64,7 @@ enum Said {
 
 impl Table {
     /// Whether the table may have keys of the prefix that a scan lies in, from the scan's start on.
-    /// What is read to know it is offered to the cache if `fill`.
+    /// What is read to know it is offered to the cache if `fill`, and the scan counts then.
     pub(crate) fn ask_prefix(&self, scan: &PrefixScan, fill: bool) -> Result<PrefixAnswer> {
         let filter = self
             .prefixes
@@ -139,10 +139,10 @@ fn record(stats: &PartitionStats, partition: u32, outcome: Outcome) {
 impl PrefixProbe<'_> {
     /// Asks all that is in memory of the partition's filter, then what is worth a read.
     fn may_hold(&mut self) -> Result<bool> {
-        let (filter, partition) = (self.filter, self.partition as u32);
+        let filter = self.filter;
         for (number, plan) in filter.plan.modules.iter().enumerate() {
             if let Said::Absent { .. } = self.probe_resident(number, plan) {
-                record(self.stats, partition, Outcome::Rejected);
+                self.count(Outcome::Rejected);
                 return Ok(false);
             }
         }
@@ -156,11 +156,18 @@ impl PrefixProbe<'_> {
                 } else {
                     Outcome::FalsePositive
                 };
-                record(self.stats, partition, outcome);
+                self.count(outcome);
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Counts a scan that the filter rejected, unless it is to leave no trace in the cache.
+    fn count(&self, outcome: Outcome) {
+        if self.fill {
+            record(self.stats, self.partition as u32, outcome);
+        }
     }
 
     fn is_incomplete(&self) -> bool {
