@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use shamba::{
     Compression, Db, Durability, FilterAllocation, FilterFamily, Granularity, Keyspace,
-    KeyspaceOptions, MemoryBudget, MergePolicy, Options, Preset,
+    KeyspaceOptions, MemoryBudget, MergePolicy, Options, Prefix, Preset,
 };
 
 use crate::args::{Global, size};
@@ -46,6 +46,10 @@ pub struct EngineArgs {
     /// the lookups of the run) [default: uniform]
     #[arg(long, value_name = "HOW")]
     pub filter_allocation: Option<Division>,
+    /// What prefixes of keys tables have a filter of, for scans within one prefix: fixed:N (of N
+    /// bytes), delimiter:C (up to this character, with it) or none [default: none]
+    #[arg(long, value_name = "KIND")]
+    pub prefix_filter: Option<Prefixes>,
     /// Whether filters and indexes are cut into pages by key range [default: true]
     #[arg(long, value_name = "BOOL")]
     pub partitioned: Option<bool>,
@@ -116,6 +120,28 @@ impl FromStr for Division {
             }
             _ => return Err("write uniform, monkey, monkey:V or measured".to_owned()),
         }))
+    }
+}
+
+/// Prefixes of keys.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prefixes(pub Option<Prefix>);
+
+impl FromStr for Prefixes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refused = || "write fixed:N, delimiter:C or none".to_owned();
+        if text == "none" {
+            return Ok(Prefixes(None));
+        }
+        let (kind, of) = text.split_once(':').ok_or_else(refused)?;
+        let prefix = match (kind, of.as_bytes()) {
+            ("fixed", _) => Prefix::Fixed(of.parse().map_err(|_| refused())?),
+            ("delimiter", &[byte]) => Prefix::Delimiter(byte),
+            _ => return Err(refused()),
+        };
+        Ok(Prefixes(Some(prefix)))
     }
 }
 
@@ -202,6 +228,8 @@ impl EngineArgs {
         let allocation = self.filter_allocation.map(|division| division.0);
         set(&mut filter.allocation, allocation);
         set(&mut filter.partitioned, self.partitioned);
+        let prefix = self.prefix_filter.clone().map(|prefixes| prefixes.0);
+        set(&mut options.prefix, prefix);
         options
     }
 

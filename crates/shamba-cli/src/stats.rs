@@ -379,8 +379,17 @@ fn reads(counters: &Counters) -> String {
         row("index", counters.index_reads, counters.index_pages),
         row("filter", counters.filter_reads, counters.filter_pages),
     ];
+    let scans = match counters.prefix_probes {
+        0 => String::new(),
+        probes => format!(
+            "\nby scans within a prefix: {} filters of prefixes asked, {} tables left out, {} pages of these filters read",
+            show::number(probes),
+            show::number(counters.prefix_negatives),
+            show::number(counters.prefix_pages),
+        ),
+    };
     format!(
-        "{}\nsince the database was opened: {} lookups ({} found), {} of them from cached entries, {} blocks found in memory, {} tables ruled out by filters, {} false positives",
+        "{}\nsince the database was opened: {} lookups ({} found), {} of them from cached entries, {} blocks found in memory, {} tables ruled out by filters, {} false positives{scans}",
         show::table(&["storage reads", "reads", "pages", "reads/lookup"], &rows),
         show::number(counters.lookups),
         show::number(counters.lookups_found),

@@ -288,6 +288,7 @@
 //! | [`Db::clear`] | `clear` | `delete_table` | `delete_range_cf` |
 //! | [`Db::range`], [`Db::prefix`] | the same | `range` | `set_iterate_range` |
 //! | [`Cursor`] | | | `raw_iterator` |
+//! | [`KeyspaceOptions::prefix`] | | | `set_prefix_extractor` |
 //! | [`Db::merge`], [`Options::merge_operator`] | | | `merge`, `set_merge_operator` |
 //! | [`Options::compaction_filter`] | | | `set_compaction_filter` |
 //! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | | `WriteBatch`, `write` |
@@ -365,7 +366,7 @@ pub use db::{
     ValueReader, ValueStatistics, VerifySummary, WorkloadEstimate, WriteBatch,
 };
 pub use error::{Error, Holders, Result};
-pub use filter::{FilterAllocation, ModuleSizes};
+pub use filter::{FilterAllocation, ModuleSizes, Prefix};
 pub use metrics::Counters;
 #[cfg(feature = "json")]
 pub use operator::JsonMergePatch;

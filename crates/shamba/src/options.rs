@@ -17,6 +17,7 @@ mod files;
 mod filter;
 mod kept;
 mod merge_operator;
+mod prefix;
 mod preset;
 mod read_only;
 mod setters;
@@ -32,7 +33,7 @@ use crate::budget::max_memtable_bytes;
 use crate::cache::{Eviction, MemoryBudget, check_limit};
 use crate::compaction::MergePolicy;
 use crate::error::{Error, Result};
-use crate::filter::{FilterAllocation, MAX_MODULES, ModuleSizes};
+use crate::filter::{FilterAllocation, MAX_MODULES, ModuleSizes, Prefix};
 use crate::fs::{Fs, OsFs};
 use crate::policy::FilterPolicy;
 use crate::wal::RecoveryMode;
@@ -45,6 +46,7 @@ pub use device::DeviceCosts;
 pub use filter::{FilterFamily, FilterOptions};
 pub(crate) use kept::KeptOptions;
 pub(crate) use merge_operator::MergeOperators;
+pub(crate) use prefix::PrefixFunctions;
 pub use preset::Preset;
 pub use transaction::{Isolation, TransactionOptions};
 pub use write::{Durability, WriteOptions};
@@ -86,6 +88,11 @@ pub struct KeyspaceOptions {
     pub compression: Vec<Compression>,
     /// The filter of new tables.
     pub filter: FilterOptions,
+    /// What prefixes of keys new tables have a filter of, so that scans within one prefix do not
+    /// read tables that have no key of it. Default `None`: such a filter takes up to a byte for
+    /// each prefix of a table, and memory only where scans gain by it. Tables of before, or of
+    /// another definition, are scanned as without.
+    pub prefix: Option<Prefix>,
     /// Which modules of a filter lookups read. Default: any, as each lookup weighs it.
     pub filter_policy: FilterPolicy,
     /// Lookups after which the filter policy looks at the statistics of files and decides anew, at
@@ -130,6 +137,7 @@ impl Default for KeyspaceOptions {
             target_file: 64 << 20,
             compression: vec![Compression::None],
             filter: FilterOptions::default(),
+            prefix: None,
             filter_policy: FilterPolicy::default(),
             epoch_lookups: 2048,
             auto_design: None,
@@ -201,6 +209,7 @@ impl KeyspaceOptions {
         if let ModuleSizes::Proportional { first_bits_per_key } = self.filter.module_sizes {
             range("filter.module_sizes", first_bits_per_key, 0.0, 64.0)?;
         }
+        self.prefix.iter().try_for_each(Prefix::validate)?;
         range("epoch_lookups", self.epoch_lookups, 1, u64::MAX)?;
         self.filter_policy.validate()?;
         self.auto_design.iter().try_for_each(AutoDesign::validate)?;
@@ -249,6 +258,7 @@ pub struct Options {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) compaction_filters: CompactionFilters,
     pub(crate) merge_operators: MergeOperators,
+    pub(crate) prefix_functions: PrefixFunctions,
     pub(crate) memory: MemoryBudget,
     pub(crate) background_threads: usize,
     pub(crate) max_open_files: usize,
@@ -283,6 +293,7 @@ impl Options {
             clock: Arc::new(SystemClock),
             compaction_filters: CompactionFilters::default(),
             merge_operators: MergeOperators::default(),
+            prefix_functions: PrefixFunctions::default(),
             memory: MemoryBudget::share_of_container(0.25),
             background_threads: 2,
             max_open_files: 4096,
@@ -478,9 +489,7 @@ impl Options {
         self.check_read_only()?;
         check_limit(self.memory.limit())?;
         self.device.iter().try_for_each(DeviceCosts::validate)?;
-        self.keyspace_options
-            .values()
-            .chain(&self.default_keyspace)
-            .try_for_each(KeyspaceOptions::validate)
+        let mut named = self.keyspace_options.values().chain(&self.default_keyspace);
+        named.try_for_each(|options| self.prefix_functions.validate(options))
     }
 }

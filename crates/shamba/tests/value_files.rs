@@ -522,8 +522,8 @@ fn compaction_filters_and_operators_see_values_of_value_files() {
     db.verify().unwrap().check().unwrap();
 }
 
-/// Whatever operation of storage fails on the way of a value in pieces, the key has its old value or
-/// the new one, whole, and what is left behind goes.
+/// Whatever operation of storage fails on the way of a value in pieces, the key has its old value
+/// or the new one, whole, and what is left behind goes.
 #[test]
 fn a_value_in_pieces_is_there_whole_or_not_at_all_whatever_fails() {
     let len = 100_000;

@@ -1,15 +1,19 @@
 //! A cursor over one run: its disjoint files one after another, each opened when it is reached.
 //!
 //! A lazy one waits in front of a file, whose smallest (or largest) key is known, and opens the
-//! file only when that key comes first. Holds at most one table open at a time. Single-threaded.
+//! file only when that key comes first. Holds at most one table open at a time. One of a scan that
+//! lies in a prefix leaves tables out whose filters say that they have no key of it, wherever it
+//! would look for its place in them: so it yields what the scan wants, and not all of the run.
+//! Single-threaded.
 
 use std::sync::Arc;
 
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::Tag;
 use crate::error::Result;
+use crate::filter::PrefixScan;
 use crate::fs::Purpose;
-use crate::table::{ScanOptions, TableCache, TableIter};
+use crate::table::{PrefixAnswer, PrefixVisit, ScanOptions, Table, TableCache, TableIter};
 use crate::version::{FileMeta, Run};
 
 /// Disjoint files, ascending: a whole run, which is shared, or some of one.
@@ -55,10 +59,18 @@ pub(crate) struct RunIter {
     tables: Arc<TableCache>,
     files: RunFiles,
     scan: ScanOptions,
+    /// The prefix that the scan lies in.
+    prefix: Option<Arc<PrefixScan>>,
     at: usize,
     current: Option<TableIter>,
     /// Set while the cursor waits in front of file `at`: where it is going.
     waits: Option<Direction>,
+}
+
+/// What became of asking a table.
+enum Asked {
+    Passed(Option<(Arc<Table>, PrefixVisit)>),
+    LeftOut,
 }
 
 impl RunIter {
@@ -67,9 +79,48 @@ impl RunIter {
             tables,
             files,
             scan,
+            prefix: None,
             at: 0,
             current: None,
             waits: None,
+        }
+    }
+
+    /// The same of a scan that lies in a prefix, if it does.
+    pub(crate) fn within(self, prefix: Option<Arc<PrefixScan>>) -> Self {
+        RunIter { prefix, ..self }
+    }
+
+    /// Asks file `at`, where the scan would look for its place, for its prefix.
+    #[cold]
+    fn ask(&self, scan: &PrefixScan, at: usize) -> Result<Asked> {
+        let Some(file) = self.files.get(at) else {
+            return Ok(Asked::Passed(None));
+        };
+        let table = self.tables.get(file)?;
+        Ok(match table.ask_prefix(scan, self.scan.fill_cache)? {
+            PrefixAnswer::Absent => Asked::LeftOut,
+            PrefixAnswer::Maybe(visit) => Asked::Passed(visit.map(|visit| (table, visit))),
+        })
+    }
+
+    /// Whether file `at` is left out; if not, what is to be counted once the scan has found its
+    /// place there.
+    fn passes(&self, at: usize) -> Result<Asked> {
+        match &self.prefix {
+            Some(scan) => self.ask(scan, at),
+            None => Ok(Asked::Passed(None)),
+        }
+    }
+
+    /// Counts a scan that passed the filter of a table and has found its place there.
+    fn count_visit(&self, visit: Option<(Arc<Table>, PrefixVisit)>) {
+        if let (Some((table, visit)), Some(scan)) = (visit, &self.prefix)
+            && self.scan.fill_cache
+        {
+            let here = self.current.as_ref().filter(|iter| iter.valid());
+            let found = here.is_some_and(|iter| scan.is_of(iter.key()));
+            table.count_prefix_visit(scan, &visit, found);
         }
     }
 
@@ -102,6 +153,15 @@ impl RunIter {
             (Some(iter), Direction::Forward) => iter.seek_to_first(),
             (Some(iter), Direction::Backward) => iter.seek_to_last(),
             (None, _) => Ok(()),
+        }
+    }
+
+    /// Goes on past a file that is left out, to the one before or after it, if there is one.
+    fn leave_out(&mut self, next: Option<usize>, direction: Direction) -> Result<()> {
+        (self.current, self.waits) = (None, None);
+        match next {
+            Some(next) => self.reach(next, direction),
+            None => Ok(()),
         }
     }
 
@@ -205,11 +265,16 @@ impl InternalIterator for RunIter {
             self.reach(at, Direction::Forward)?;
             return self.settle_forward();
         }
+        let visit = match self.passes(at)? {
+            Asked::Passed(visit) => visit,
+            Asked::LeftOut => return self.leave_out(Some(at + 1), Direction::Forward),
+        };
         match self.open(at)? {
             Some(iter) => {
                 iter.take_pages_read();
                 iter.seek(key, tag)?;
                 self.count_seek();
+                self.count_visit(visit);
             }
             None => self.current = None,
         }
@@ -229,10 +294,15 @@ impl InternalIterator for RunIter {
             self.reach(at, Direction::Backward)?;
             return self.settle_backward();
         }
+        let visit = match self.passes(at)? {
+            Asked::Passed(visit) => visit,
+            Asked::LeftOut => return self.leave_out(at.checked_sub(1), Direction::Backward),
+        };
         if let Some(iter) = self.open(at)? {
             iter.take_pages_read();
             iter.seek_for_prev(key, tag)?;
             self.count_seek();
+            self.count_visit(visit);
         }
         self.settle_backward()
     }

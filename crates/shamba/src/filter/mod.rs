@@ -18,6 +18,7 @@ mod choose;
 pub(crate) mod fuzzing;
 mod parsed;
 mod plan;
+mod prefix;
 mod ribbon;
 mod writer;
 
@@ -33,6 +34,10 @@ pub(crate) use choose::{BlockRoom, Families, FileContext, PlanOptions, choose, c
 pub use choose::{FilterAllocation, ModuleSizes};
 pub(crate) use parsed::{Memo, Parsed};
 pub(crate) use plan::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError};
+pub use prefix::Prefix;
+pub(crate) use prefix::{
+    LONGEST_PREFIX, PrefixFunction, PrefixRule, PrefixScan, blank_block, prefix_plan,
+};
 pub(crate) use writer::FilterWriter;
 
 /// Successive probes multiply the hash by this odd constant (the golden ratio in 64 bits).

@@ -242,4 +242,4 @@ fn append(header: RibbonHeader, bytes: &[u8], wanted: u8, out: &mut Vec<u8>) {
 }
 
 /// A block without columns.
-const EMPTY: [u8; HEADER] = [0, 0, 0, WINDOW as u8, 0, 0, 0];
+pub(super) const EMPTY: [u8; HEADER] = [0, 0, 0, WINDOW as u8, 0, 0, 0];

@@ -77,26 +77,31 @@ impl FilterOptions {
     pub fn new() -> Self {
         Self::default()
     }
-}
 
-impl KeyspaceOptions {
-    /// The filter options as the planner takes them.
-    pub(crate) fn filter_wish(&self) -> PlanOptions {
+    /// As the planner takes them.
+    fn wish(&self) -> PlanOptions {
         PlanOptions {
-            families: match self.filter.family {
+            families: match self.family {
                 FilterFamily::Bloom => Families::Same(Family::Bloom),
                 FilterFamily::BlockedBloom => Families::Same(Family::Blocked),
                 FilterFamily::Ribbon => Families::Same(Family::Ribbon),
                 FilterFamily::Auto => Families::ByLevel,
             },
-            bits_per_key: self.filter.bits_per_key,
-            modules: self.filter.modules,
-            sizes: self.filter.module_sizes,
-            layout: if self.filter.partitioned {
+            bits_per_key: self.bits_per_key,
+            modules: self.modules,
+            sizes: self.module_sizes,
+            layout: if self.partitioned {
                 Layout::Partitioned
             } else {
                 Layout::Whole
             },
         }
+    }
+}
+
+impl KeyspaceOptions {
+    /// The filter options as the planner takes them.
+    pub(crate) fn filter_wish(&self) -> PlanOptions {
+        self.filter.wish()
     }
 }

@@ -12,7 +12,7 @@ use super::{
     AutoDesign, Compression, FilterFamily, FilterOptions, KeyspaceOptions, MOST_COMPRESSIONS,
 };
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_u64, take_varint};
-use crate::filter::{FilterAllocation, ModuleSizes};
+use crate::filter::{FilterAllocation, ModuleSizes, Prefix};
 use crate::policy::{FilterPolicy, Skipping, Thresholds};
 
 const MERGE_POLICY: u64 = 1;
@@ -36,6 +36,7 @@ const RESTART_INTERVAL: u64 = 18;
 const MERGE_FOR_SCANS: u64 = 19;
 const TTL: u64 = 20;
 const VALUE_FILES_FROM: u64 = 22;
+const PREFIX: u64 = 21;
 
 /// Zstandard of level l has the number `ZSTD + l`.
 const ZSTD: u64 = 2;
@@ -75,6 +76,7 @@ impl KeptOptions {
             target_file,
             compression,
             filter,
+            prefix,
             filter_policy,
             epoch_lookups,
             auto_design,
@@ -125,6 +127,10 @@ impl KeptOptions {
         put_field(&mut out, FILTER_POLICY, |out| {
             put_filter_policy(out, filter_policy);
         });
+        // Those that may be absent.
+        if let Some(prefix) = prefix {
+            put_field(&mut out, PREFIX, |out| put_prefix(out, prefix));
+        }
         if let Some(ttl) = ttl {
             put_field(&mut out, TTL, |out| {
                 put_varint(out, u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
@@ -206,6 +212,7 @@ impl KeptOptions {
             FILTER_MODULES => options.filter.modules = take_varint(input)?.try_into().ok()?,
             FILTER_MODULE_SIZES => options.filter.module_sizes = take_module_sizes(input)?,
             FILTER_PARTITIONED => options.filter.partitioned = take_varint(input)? != 0,
+            PREFIX => options.prefix = Some(take_prefix(input)?),
             FILTER_POLICY => options.filter_policy = take_filter_policy(input)?,
             EPOCH_LOOKUPS => options.epoch_lookups = take_varint(input)?,
             _ => return None,
@@ -304,6 +311,25 @@ fn take_module_sizes(input: &mut &[u8]) -> Option<ModuleSizes> {
             first_bits_per_key: take_f64(input)?,
         },
         2 => ModuleSizes::FirstInMemory,
+        _ => return None,
+    })
+}
+
+fn put_prefix(out: &mut Vec<u8>, prefix: &Prefix) {
+    let (kind, of) = match prefix {
+        Prefix::Fixed(len) => (0, std::slice::from_ref(len)),
+        Prefix::Delimiter(byte) => (1, std::slice::from_ref(byte)),
+        Prefix::Function(name) => (2, name.as_bytes()),
+    };
+    put_varint(out, kind);
+    put_bytes(out, of);
+}
+
+fn take_prefix(input: &mut &[u8]) -> Option<Prefix> {
+    Some(match (take_varint(input)?, take_bytes(input)?) {
+        (0, &[len]) => Prefix::Fixed(len),
+        (1, &[byte]) => Prefix::Delimiter(byte),
+        (2, name) => Prefix::Function(String::from_utf8(name.to_vec()).ok()?),
         _ => return None,
     })
 }
@@ -479,6 +505,12 @@ mod tests {
                     target_file,
                     compression,
                     filter,
+                    prefix: match epoch_lookups % 5 {
+                        0 => None,
+                        1 => Some(Prefix::Delimiter(epoch_lookups as u8)),
+                        2 => Some(Prefix::Function(format!("function {epoch_lookups}"))),
+                        _ => Some(Prefix::Fixed(epoch_lookups as u8)),
+                    },
                     filter_policy,
                     epoch_lookups,
                     auto_design,

@@ -8,7 +8,7 @@ use super::{
     KeyspaceOptions, WriteOptions,
 };
 use crate::compaction::MergePolicy;
-use crate::filter::{FilterAllocation, ModuleSizes};
+use crate::filter::{FilterAllocation, ModuleSizes, Prefix};
 use crate::policy::FilterPolicy;
 
 /// Makes a setter for each field of a struct. Fields after `but` have setters of their own, below.
@@ -58,6 +58,7 @@ setters!(KeyspaceOptions {
     restart_interval: u32,
 } but {
     compression,
+    prefix,
     auto_design,
     ttl,
     value_files_from,
@@ -89,6 +90,13 @@ impl KeyspaceOptions {
     #[must_use]
     pub fn compression(mut self, by_level: impl Into<Vec<Compression>>) -> Self {
         self.compression = by_level.into();
+        self
+    }
+
+    /// Sets [`prefix`](#structfield.prefix).
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<Option<Prefix>>) -> Self {
+        self.prefix = prefix.into();
         self
     }
 

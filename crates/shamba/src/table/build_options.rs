@@ -1,8 +1,19 @@
 //! How a table is to be written: plain data.
 
+use std::sync::Arc;
+
 use super::format::{Compression, PAGE_PAYLOAD};
 use super::prepopulate::Prepopulation;
-use crate::filter::{self, FilterPlan, Layout};
+use crate::filter::{self, FilterPlan, Layout, PrefixRule};
+
+/// What prefixes of keys a table has a filter of, and of which modules.
+#[derive(Debug, Clone)]
+pub(crate) struct PrefixOptions {
+    /// What says them.
+    pub(crate) rule: Arc<PrefixRule>,
+    /// The filter's modules.
+    pub(crate) plan: FilterPlan,
+}
 
 /// How a table is to be written.
 #[derive(Debug, Clone)]
@@ -11,6 +22,8 @@ pub(crate) struct TableBuildOptions {
     pub(crate) filter: FilterPlan,
     /// The filter that this share of the tables has instead; whose, their writer decides.
     pub(crate) other_filter: Option<(FilterPlan, f64)>,
+    /// The filter of prefixes, if there is to be one.
+    pub(crate) prefixes: Option<PrefixOptions>,
     /// How data blocks are compressed.
     pub(crate) compression: Compression,
     /// Every this many entries a data block stores a key whole.
@@ -33,6 +46,7 @@ impl Default for TableBuildOptions {
         TableBuildOptions {
             filter: FilterPlan::none(Layout::Partitioned),
             other_filter: None,
+            prefixes: None,
             compression: Compression::None,
             restart_interval: 8,
             partition_keys: 8000,

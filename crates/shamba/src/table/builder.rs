@@ -4,6 +4,7 @@
 //! Memory is one write buffer, one data block and one partition (a digest for each of its keys and
 //! its index), all held by the reservation the caller gives. Nothing is read back.
 
+mod prefixes;
 mod ranges;
 
 use std::cmp::Ordering;
@@ -25,6 +26,7 @@ use crate::budget::{Reservation, kept_for_next_block, most_of_index};
 use crate::error::{Error, Result};
 use crate::filter::{self, FilterWriter, Layout};
 use crate::fs::{BlockKind, PAGE, WriteFile};
+use prefixes::PrefixCollector;
 
 /// Bytes of index that a partition may get at once, because what its separators had in common is
 /// less with the next key: past them it ends before that key.
@@ -65,6 +67,8 @@ pub(crate) struct TableBuilder {
     top: TopIndexBuilder,
     properties: Properties,
     ranges: RangeTombstonesBuilder,
+    /// Mostly none.
+    prefixes: Option<Box<PrefixCollector>>,
     /// Payload bytes of each filter module so far.
     module_bytes: Vec<u64>,
     keeper: Option<Prepopulator>,
@@ -101,6 +105,7 @@ impl TableBuilder {
             top: TopIndexBuilder::default(),
             properties,
             ranges: RangeTombstonesBuilder::default(),
+            prefixes: options.prefixes.clone().map(PrefixCollector::new),
             module_bytes: vec![0; options.filter.modules.len()],
             keeper: options.keep.clone().map(Prepopulator::new),
             options,
@@ -112,7 +117,8 @@ impl TableBuilder {
     pub(crate) fn estimated_len(&self) -> u64 {
         let filter_bits =
             self.partition.digests.len() as u64 * u64::from(self.options.filter.millibits()) / 1000;
-        let pending = self.block.len() as u64 + filter_bits / 8;
+        let prefixes = self.prefixes.as_ref().map_or(0, |of| of.pending());
+        let pending = self.block.len() as u64 + filter_bits / 8 + prefixes;
         u64::from(self.writer.pages()) * PAGE as u64 + pending + self.ranges.len() as u64
     }
 
@@ -177,6 +183,9 @@ impl TableBuilder {
             self.partition.keys += 1;
             if !self.options.filter.modules.is_empty() {
                 self.partition.digests.push(KeyDigest::of(key));
+            }
+            if let Some(prefixes) = &mut self.prefixes {
+                prefixes.add(&self.last_key, key);
             }
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
@@ -328,6 +337,11 @@ impl TableBuilder {
         while self.block.count() > 0 {
             self.write_block(next)?;
         }
+        // Modules of prefixes are behind those of keys, and so come first.
+        let keys = self.options.filter.modules.len();
+        let prefixes = self.prefixes.as_ref().map_or(0, |of| of.modules());
+        let mut module_pages = vec![0; keys + prefixes];
+        self.write_prefixes(module_pages.get_mut(keys..).unwrap_or_default())?;
         let plan = &self.options.filter;
         // The last partition ends at the largest key.
         let separator = if next.is_some() {
@@ -345,7 +359,6 @@ impl TableBuilder {
         }
         // Modules from the last to the first, which so lies next to the index: one read brings
         // both.
-        let mut module_pages = vec![0; plan.modules.len()];
         let held = FilterWriter::memory(plan, self.partition.digests.len(), PAGE_PAYLOAD) as u64;
         self.reservation.grow(held);
         let filter = FilterWriter::new(plan, &self.partition.digests, PAGE_PAYLOAD);
@@ -412,6 +425,7 @@ impl TableBuilder {
             + self.partition.index.memory()
             + self.top.memory()
             + self.ranges.memory()
+            + self.prefixes.as_ref().map_or(0, |of| of.memory())
             + self.keys_memory()
             + size_of::<Self>();
         self.reservation.resize(bytes as u64);
@@ -439,6 +453,7 @@ impl TableBuilder {
         {
             module.millibits = filter::written_millibits(module, bytes, keys);
         }
+        self.properties.prefixes = self.prefixes.take().map(|of| of.stated());
         // What only more entries would need goes first.
         (self.block, self.payload) = (BlockBuilder::new(1), Vec::new());
         self.partition = OpenPartition::default();
@@ -455,9 +470,10 @@ impl TableBuilder {
         let top = meta.len();
         self.top.encode(&mut meta);
         let prepared = self.keeper.take().and_then(|keeper| {
+            let modules = self.properties.modules();
             let (plan, smallest) = (&self.properties.filter, &first_entry);
             let top = meta.get(top..).unwrap_or_default();
-            keeper.finish(top, plan, self.writer.pages(), smallest)
+            keeper.finish((top, modules), plan, self.writer.pages(), smallest)
         });
         // A small table says all of itself in its last page, which an open reads anyway.
         let mut footer = Footer {

@@ -289,16 +289,16 @@ impl Prepopulator {
         self.partition += 1;
     }
 
-    /// What is handed on, with the table's encoded top-level index; nothing where there is no room
-    /// for it. Of long keys that begin alike blocks are, and ranges are not.
+    /// What is handed on, with the table's encoded top-level index, of so many modules; nothing
+    /// where there is no room for it. Of long keys that begin alike blocks are, and ranges are not.
     pub(super) fn finish(
         mut self,
-        top: &[u8],
+        (top, modules): (&[u8], usize),
         plan: &FilterPlan,
         pages: u32,
         smallest: &[u8],
     ) -> Option<Prepared> {
-        let top = ParsedTop::of(top, plan.modules.len(), pages).ok()?;
+        let top = ParsedTop::of(top, modules, pages).ok()?;
         let charge =
             top.memory() + smallest.len() + size_of::<Prepared>() + size_of_val(&*plan.modules);
         let known = !top.is_front_coded() || self.keep.keeps_all();

@@ -6,6 +6,7 @@ use crate::base::key::SeqNo;
 use crate::filter::{FilterPlan, Layout, PlanError};
 
 use super::format::{Compression, Damage};
+use super::stated_prefixes::StatedPrefixes;
 
 /// A table's properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub(crate) struct Properties {
     pub(crate) max_seq: SeqNo,
     /// The filter's modules.
     pub(crate) filter: FilterPlan,
+    /// Of its filter of prefixes, if it has one.
+    pub(crate) prefixes: Option<StatedPrefixes>,
     /// How data blocks were to be compressed; each block says for itself how it is.
     pub(crate) compression: Compression,
     /// Every this many entries a data block stores a key whole.
@@ -71,6 +74,7 @@ impl Default for Properties {
             min_seq: 0,
             max_seq: 0,
             filter: FilterPlan::none(Layout::Partitioned),
+            prefixes: None,
             compression: Compression::None,
             restart_interval: 0,
             level: 0,
@@ -90,8 +94,15 @@ const FILTER: u64 = 34;
 const COMPRESSION: u64 = 35;
 const CREATED_BY: u64 = 36;
 const RANGE_TOMBSTONES: u64 = 37;
+const PREFIXES: u64 = 38;
 
 impl Properties {
+    /// Modules in the top-level index: of the filter, and of that of prefixes.
+    pub(super) fn modules(&self) -> usize {
+        let prefixes = self.prefixes.as_ref();
+        self.filter.modules.len() + prefixes.map_or(0, |of| of.plan.modules.len())
+    }
+
     const fn numbers(&self) -> [u64; 11] {
         [
             self.entries,
@@ -180,6 +191,9 @@ impl Properties {
         };
         field(COMPRESSION, &compression);
         field(CREATED_BY, self.created_by.as_bytes());
+        if let Some(prefixes) = &self.prefixes {
+            field(PREFIXES, &prefixes.encode());
+        }
         out
     }
 
@@ -224,6 +238,7 @@ impl Properties {
             SMALLEST => *smallest = bytes,
             LARGEST => *largest = bytes,
             RANGE_TOMBSTONES => *ranges = bytes,
+            PREFIXES => self.prefixes = Some(StatedPrefixes::decode(bytes)?),
             FILTER => {
                 *filter = Some(FilterPlan::decode(&mut bytes).map_err(|error| match error {
                     PlanError::Malformed => BAD,

@@ -12,6 +12,7 @@ use super::properties::Properties;
 use super::range_tombstones::RangeTombstones;
 use super::source::{Home, OpenedMeta, TableSource};
 use super::stated::Stated;
+use super::stated_prefixes::PrefixFilter;
 use super::table_blocks::TableBlocks;
 use super::top_index::TopIndex;
 use crate::base::interner::unpaid_bytes;
@@ -46,6 +47,8 @@ pub(crate) struct Table {
     pub(super) top: TopIndex,
     /// Mostly none.
     pub(super) ranges: Option<Box<RangeTombstones>>,
+    /// Mostly none.
+    pub(super) prefixes: Option<Box<PrefixFilter>>,
     _held: Reservation,
 }
 
@@ -80,6 +83,7 @@ impl Table {
             plan,
             top,
             ranges,
+            prefixes,
         } = meta;
         // One thread at a time opens a file.
         let partition_stats = partition_stats.load_full().unwrap_or_else(|| {
@@ -87,11 +91,18 @@ impl Table {
             partition_stats.store(Some(Arc::clone(&fresh)));
             fresh
         });
+        if let Some(prefixes) = &prefixes {
+            partition_stats.set_prefixes(|| {
+                let keys = plan.modules.len();
+                Arc::new(stats_of_modules(&cache, &prefixes.plan, (&top, keys)))
+            });
+        }
         let mut table = Table {
             blocks: TableBlocks::new(source, cache_id, footer.salt, partition_stats),
             plan,
             top,
             ranges,
+            prefixes,
             _held: held,
         };
         let plan = &table.plan;
@@ -105,7 +116,8 @@ impl Table {
         let top = allocated(self.top.memory());
         let ranges = self.ranges.as_deref();
         let ranges = ranges.map_or(0, RangeTombstones::memory);
-        shared(size_of::<Self>()) + OPENED_BYTES + top + ranges + OVERHEAD
+        let prefixes = self.prefixes.as_deref().map_or(0, PrefixFilter::memory);
+        shared(size_of::<Self>()) + OPENED_BYTES + top + ranges + prefixes + OVERHEAD
     }
 
     /// What the open table is charged, in bytes.
@@ -165,7 +177,16 @@ pub(super) fn new_partition_stats(
     plan: &FilterPlan,
     top: &TopIndex,
 ) -> PartitionStats {
-    let pages = |number| top.module(0, number).map_or(1, |pages| pages.len() as u32);
+    stats_of_modules(cache, plan, (top, 0))
+}
+
+/// The statistics of partitions for a filter whose modules are those from `first` on.
+fn stats_of_modules(
+    cache: &BlockCache,
+    plan: &FilterPlan,
+    (top, first): (&TopIndex, usize),
+) -> PartitionStats {
+    let pages = |number| (top.module(0, first + number)).map_or(1, |pages| pages.len() as u32);
     let shape = |(number, module)| {
         let (blocks, pages) = filter::division(module, plan.layout, pages(number));
         ModuleGeometry {

@@ -11,6 +11,7 @@ use super::format::{self, Codec, Damage, DecodeError, FORMAT_VERSION, Footer, Fo
 use super::properties::Properties;
 use super::range_tombstones::RangeTombstones;
 use super::stated::Stated;
+use super::stated_prefixes::PrefixFilter;
 use super::top_index::{ParsedTop, TopIndex};
 use crate::base::coding::take_bytes;
 use crate::base::interner::Interner;
@@ -209,10 +210,11 @@ impl TableSource {
                         .map_err(damage)?;
                 }
                 self.check_keys(properties.longest_key)?;
+                let modules = properties.modules();
                 // Tables that were planned alike share their plan.
                 let plan = properties.filter.for_readers();
                 let plan = self.home.plans.share(Arc::new(plan));
-                let top = ParsedTop::of(encoded, plan.modules.len(), meta.pages);
+                let top = ParsedTop::of(encoded, modules, meta.pages);
                 let top = top.map_err(damage)?;
                 let bytes = (scratch + more + allocated(top.memory())) as u64;
                 if try_hold(held, bytes) {
@@ -221,6 +223,7 @@ impl TableSource {
                         plan,
                         top: top.build(),
                         ranges: ranges.map(Box::new),
+                        prefixes: properties.prefixes.map(|of| Box::new(of.for_readers())),
                     });
                 }
                 drop(top);
@@ -256,6 +259,7 @@ pub(super) struct OpenedMeta {
     pub(super) plan: Arc<FilterPlan>,
     pub(super) top: TopIndex,
     pub(super) ranges: Option<Box<RangeTombstones>>,
+    pub(super) prefixes: Option<Box<PrefixFilter>>,
 }
 
 /// To so many bytes at least, without waiting for others'.

@@ -1,6 +1,7 @@
 //! Tables against a sorted list, over random shapes; damage at every byte; the bytes themselves.
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::budget::{Budget, MIN_MEMORY, Role};
 use crate::cache::{BlockCache, IoPool, Store};
 use crate::filter::{
     Families, Family, FileContext, FilterPlan, Layout, MAX_MODULES, ModulePlan, ModuleSizes,
-    PlanOptions, plan,
+    PlanOptions, PrefixRule, PrefixScan, plan, prefix_plan,
 };
 use crate::fs::{Access, AlignedBuf, BlockKind, Fs, MemFs, MeteredFs, PAGE, Purpose};
 
@@ -325,16 +326,15 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
                         _ => ModulePlan::ribbon(1 + number % 8, millibits),
                     })
                     .collect();
+                let layout = if whole {
+                    Layout::Whole
+                } else {
+                    Layout::Partitioned
+                };
                 TableBuildOptions {
                     other_filter: None,
-                    filter: FilterPlan {
-                        layout: if whole {
-                            Layout::Whole
-                        } else {
-                            Layout::Partitioned
-                        },
-                        modules,
-                    },
+                    filter: FilterPlan { layout, modules },
+                    prefixes: prefixes(salt, layout),
                     compression,
                     restart_interval,
                     partition_keys,
@@ -345,6 +345,21 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
                 }
             },
         )
+}
+
+/// A filter of prefixes of some kind, or none.
+fn prefixes(number: u32, layout: Layout) -> Option<PrefixOptions> {
+    let families = match number / 4 % 4 {
+        0 => Families::ByLevel,
+        1 => Families::Same(Family::Bloom),
+        2 => Families::Same(Family::Blocked),
+        _ => Families::Same(Family::Ribbon),
+    };
+    let rule = PrefixRule::named(["", "fixed 1", "fixed 3", "delimiter 98"][number as usize % 4]);
+    Some(PrefixOptions {
+        rule: Arc::new(rule?),
+        plan: prefix_plan(families, layout),
+    })
 }
 
 fn assert_at(iter: &mut TableIter, want: Option<&Entry>) -> Result<(), TestCaseError> {
@@ -433,6 +448,19 @@ fn check_table(
                     .and_then(|at| at.checked_sub(1))
                     .map(|at| &entries[at]),
             )?;
+        }
+    }
+    if let Some(prefixes) = table.prefixes.as_deref() {
+        let rule = Arc::new(PrefixRule::named(&prefixes.rule).unwrap());
+        // Asked when nothing of it is in memory, and again.
+        for (key, _) in known.iter().chain(probes).chain(probes) {
+            let bound = Bound::Included(key.clone());
+            if let Some(scan) = PrefixScan::of(&rule, &bound, &bound) {
+                let has = |entry: &Entry| entry.0 >= *key && scan.is_of(&entry.0);
+                let answer = table.ask_prefix(&scan, true).unwrap();
+                let maybe = matches!(answer, PrefixAnswer::Maybe(_));
+                prop_assert!(maybe || !entries.iter().any(has));
+            }
         }
     }
     let report = table.verify().unwrap();

@@ -10,6 +10,7 @@ use super::block::common_prefix;
 #[cfg(test)]
 use super::format::Damage;
 use super::packed_ints::PackedInts;
+use super::stated_prefixes::MOST_MODULES;
 use crate::base::key::prefix;
 use crate::filter::MAX_MODULES;
 pub(super) use encoding::{ParsedTop, TopIndexBuilder};
@@ -87,7 +88,7 @@ const HEAD: usize = size_of::<u32>();
 const BEFORE_MODULES: usize = 3;
 
 /// A row's columns have a bit each.
-const _: () = assert!(BEFORE_MODULES + MAX_MODULES <= u32::BITS as usize);
+const _: () = assert!(BEFORE_MODULES + MAX_MODULES + MOST_MODULES <= u32::BITS as usize);
 
 /// The first four bytes as a number that orders as they do.
 fn head_of(bytes: &[u8]) -> u32 {

@@ -4,6 +4,8 @@
 //! Reads the whole file past the cache, block by block; holds an index block, a block that it looks
 //! at and one partition's digests, reserved from the cache's budget.
 
+mod prefixes;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -23,6 +25,7 @@ use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::fs::{BlockKind, PAGE, Purpose};
+use prefixes::SeenPrefixes;
 
 /// Problems past this many are only counted.
 const MAX_PROBLEMS: usize = 32;
@@ -58,6 +61,7 @@ struct Verifier<'a> {
     last_key: Vec<u8>,
     last_tag: Option<Tag>,
     digests: Vec<KeyDigest>,
+    prefixes: Option<SeenPrefixes>,
 }
 
 impl Table {
@@ -74,14 +78,18 @@ impl Table {
             last_key: Vec::new(),
             last_tag: None,
             digests: Vec::new(),
+            prefixes: self.prefixes.as_deref().map(SeenPrefixes::of),
         };
         let mut memory = self.blocks.cache().budget().reserve(Role::Compaction, 0);
         for partition in 0..self.top.len() {
             verifier.partition(partition)?;
             // Of the last keys, the smallest, and the separators around a block.
             let keys = 4 * verifier.last_key.capacity() as u64;
-            memory.resize(verifier.digests.capacity() as u64 * 8 + PAGE as u64 + keys);
+            let prefixes = verifier.prefixes.as_ref().map_or(0, |seen| seen.memory());
+            let digests = verifier.digests.capacity() * 8 + prefixes;
+            memory.resize(digests as u64 + PAGE as u64 + keys);
             verifier.filters(partition)?;
+            verifier.prefixes(partition)?;
             verifier.digests.clear();
         }
         verifier.report.value_bytes = verifier.seen.value_bytes;
@@ -226,6 +234,9 @@ impl Verifier<'_> {
         if let Some(Some(pointer)) = pointer {
             *self.report.points_to.entry(pointer.file).or_default() += pointer.len;
         }
+        if let Some(prefixes) = self.prefixes.as_mut().filter(|_| new_key) {
+            prefixes.key(&self.last_key, entry);
+        }
         // Entries of the key before may go on in this block.
         let from = low
             .as_ref()
@@ -296,8 +307,10 @@ impl Verifier<'_> {
         if let Some(ranges) = self.table.ranges() {
             ranges.add_to(&mut seen);
         }
+        let prefixes = self.prefixes.take().zip(stated.prefixes.clone());
         let stored = Properties {
             filter: stated.filter.clone(),
+            prefixes: prefixes.map(|(seen, stated)| seen.stated(stated)),
             compression: stated.compression,
             restart_interval: stated.restart_interval,
             level: stated.level,

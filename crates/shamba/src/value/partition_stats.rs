@@ -46,6 +46,8 @@ pub(crate) struct PartitionStats {
     index_pages: u8,
     /// Whether a lookup came since this was taken last.
     accessed: AtomicBool,
+    /// Those of the filter of prefixes, whose visitors are scans; mostly none.
+    prefixes: OnceArc<PartitionStats>,
     /// Who pins blocks of the table.
     pin_holder: OnceArc<PinHolderSlot>,
     _held: Reservation,
@@ -75,6 +77,7 @@ impl PartitionStats {
             priors_tick: AtomicU16::new(tick.wrapping_sub(1)),
             index_pages: u8::try_from(index_pages).unwrap_or(u8::MAX),
             accessed: AtomicBool::new(false),
+            prefixes: OnceArc::new(),
             pin_holder: OnceArc::new(),
         }
     }
@@ -82,6 +85,24 @@ impl PartitionStats {
     /// The number of partitions.
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
+    }
+
+    /// Those of the table's filter of prefixes, if it has one and was opened.
+    pub(crate) fn prefixes(&self) -> Option<Arc<PartitionStats>> {
+        self.prefixes.to_arc()
+    }
+
+    /// Makes those of the table's filter of prefixes, if there are none yet; the same index blocks
+    /// count for them.
+    pub(crate) fn set_prefixes(&self, make: impl FnOnce() -> Arc<PartitionStats>) {
+        if self.prefixes.get().is_some() {
+            return;
+        }
+        let prefixes = make();
+        for (own, other) in self.cells.iter().zip(&prefixes.cells) {
+            other.index.store(own.index.load(Relaxed), Relaxed);
+        }
+        self.prefixes.get_or_set(prefixes);
     }
 
     /// The partition as it is now, aged to the present tick.
@@ -323,7 +344,12 @@ impl PartitionStats {
             return;
         };
         match kind {
-            BlockKind::Index => cell.index.store(u8::from(here), Relaxed),
+            BlockKind::Index => {
+                cell.index.store(u8::from(here), Relaxed);
+                if let Some(prefixes) = self.prefixes.get() {
+                    prefixes.set_resident(partition, kind, columns, here);
+                }
+            }
             BlockKind::Filter(number) => {
                 let number = usize::from(number);
                 let module = self.geometry.modules.get(number);

@@ -15,15 +15,18 @@ pub(crate) enum Feature {
     RangeTombstones,
     /// Values in value files, and entries that point to them.
     ValueFiles,
+    /// Tables with filters of prefixes.
+    PrefixFilters,
 }
 
 impl Feature {
     /// Those that this build knows, in the order of their values.
-    pub(crate) const ALL: [Feature; 4] = [
+    pub(crate) const ALL: [Feature; 5] = [
         Feature::Expiring,
         Feature::MergeOperators,
         Feature::RangeTombstones,
         Feature::ValueFiles,
+        Feature::PrefixFilters,
     ];
 
     /// Its name in the manifest, for people too.
@@ -33,6 +36,7 @@ impl Feature {
             Feature::MergeOperators => "merge operators",
             Feature::RangeTombstones => "range tombstones",
             Feature::ValueFiles => "value files",
+            Feature::PrefixFilters => "prefix filters",
         }
     }
 

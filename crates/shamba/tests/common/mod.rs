@@ -12,7 +12,7 @@ use shamba::fs::{Fs, MemFs};
 use shamba::{
     Compression, Db, Design, DeviceCosts, Durability, Eviction, FilterAllocation, FilterFamily,
     FilterOptions, FilterPolicy, Granularity, Keyspace, KeyspaceOptions, MIN_MEMORY, MemoryBudget,
-    MergePolicy, ModuleSizes, Options, Preset, Result, Skipping, Thresholds, WriteBatch,
+    MergePolicy, ModuleSizes, Options, Prefix, Preset, Result, Skipping, Thresholds, WriteBatch,
 };
 
 /// Keys and their values.
@@ -217,6 +217,11 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
                 })
                 .partitioned(rng.one_in(2)),
         )
+        .prefix(match rng.below(6) {
+            0 => Some(Prefix::Fixed(*rng.pick(&[1, 2, 4, 6]))),
+            1 => Some(Prefix::Delimiter(*rng.pick(b"/0"))),
+            _ => None,
+        })
         .filter_policy(random_filter_policy(rng))
         .auto_design(None)
         .epoch_lookups(*rng.pick(&[1, 8, 64, 2048]))

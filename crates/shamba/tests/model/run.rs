@@ -1,6 +1,7 @@
 //! One case: a database, its reference, and steps that act on both and compare.
 
 mod merges;
+mod prefixes;
 mod ranges;
 mod transactions;
 
@@ -143,6 +144,7 @@ impl Run {
             .clock(Arc::new(self.clock.clone()))
             .keyspace(self.keyspace_options());
         options = self.with_operators(options);
+        options = self.with_prefixes(options);
         let mut named = vec!["default"];
         for name in NAMES {
             if self.rng.one_in(2) {
@@ -177,6 +179,7 @@ impl Run {
 
     fn keyspace_options(&mut self) -> KeyspaceOptions {
         let options = random_keyspace_options(&mut self.rng);
+        let options = self.name_function(options);
         // As the manifest keeps it.
         let ttl = self.ttl().filter(|ttl| *ttl < Duration::MAX);
         options.ttl(if self.rng.one_in(2) { ttl } else { None })
@@ -301,7 +304,8 @@ impl Run {
             452..454 => ("change a filter policy", Self::change_policy),
             454 => ("redesign", Self::redesign),
             455 => ("alter", Self::alter),
-            456..600 => ("get", Self::get),
+            456..590 => ("get", Self::get),
+            590..600 => ("scan within a prefix", Self::scan_within_prefix),
             600..630 => ("multi_get", Self::multi_get),
             630..650 => ("take a snapshot", Self::take_snapshot),
             650..665 => ("drop a snapshot", Self::drop_snapshot),
@@ -889,6 +893,7 @@ impl Run {
             .memory(MemoryBudget::bytes(budget))
             .create_if_missing(false);
         let options = self.with_operators(options);
+        let options = self.with_prefixes(options);
         let copy = options.open(&dir).unwrap();
         assert_eq!(copy.keyspaces().len(), self.keyspaces.len());
         for (name, pair) in &self.keyspaces {

@@ -482,10 +482,13 @@ fn keys_are_hashed_where_it_is_counted() {
             if line.contains("KeyDigest::of") {
                 hashes += 1;
                 // Filters are built in one, and checked in another; cached entries move, and change
-                // with tables.
+                // with tables. What is hashed of prefixes is none of the keys that lookups count.
                 if ![
                     "table/builder.rs",
                     "table/verify.rs",
+                    "table/builder/prefixes.rs",
+                    "table/verify/prefixes.rs",
+                    "filter/prefix.rs",
                     "table/get/lookup.rs",
                     "cache/entries/mod.rs",
                     "cache/entries/hot.rs",

@@ -5,6 +5,7 @@
 
 use super::Cursor;
 use crate::db::Value;
+use crate::db::visibility::SnapshotPoint;
 use crate::error::{Error, Result};
 
 /// The keys of a range and their values at one moment, in the order of keys: a
@@ -126,6 +127,18 @@ impl Iter {
             End::Back => cursor.key() > other.key(),
         });
         Ok((cursor.valid() && apart).then(|| entry(cursor)))
+    }
+}
+
+impl Cursor {
+    /// Another one over the same keys at the same moment, not positioned.
+    fn again(&mut self) -> Result<Cursor> {
+        let point = SnapshotPoint {
+            seq: self.seq,
+            time: self.time(),
+        };
+        let options = self.options.clone();
+        Cursor::new(&self.db, &self.keyspace, options, Some(point))
     }
 }
 

@@ -38,12 +38,13 @@ use crate::compaction::MergeIter;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::filter::PrefixScan;
 use crate::metrics::Counter;
 use crate::version::ValueFiles;
 pub use both_ends::Iter;
 use covers::RangeCovers;
 pub use iter_options::{IterOptions, KeyRange};
-use sources::{IterSource, IterSources, sources};
+use sources::{IterSource, IterSources, count_prefix, sources};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
@@ -97,6 +98,8 @@ pub struct Cursor {
     covers: Option<Box<RangeCovers>>,
     /// What entries point to.
     values: ValueFiles,
+    /// The prefix that it lies in, if the keyspace has prefixes.
+    prefix: Option<Arc<PrefixScan>>,
     place: Position,
     /// Going forward, bytes before the value that say when it expires.
     expiry: usize,
@@ -140,14 +143,22 @@ impl Cursor {
         keyspace.add_iterator();
         db.counts().add_iterator();
         let generation = keyspace.generation();
+        // What tables of the state need not be read for.
+        let prefix = keyspace.prefix_of(&options.lower, &options.upper);
         let IterSources {
             merge,
             bytes,
             lost,
             covers,
             values,
-        } = sources(db, &keyspace.state(), seq, options.fill_cache);
-        // At no place yet.
+        } = sources(
+            db,
+            &keyspace.state(),
+            seq,
+            options.fill_cache,
+            prefix.as_ref(),
+        );
+        // What all of that takes is charged once it is there.
         let memory = inner.shared().budget().open_account(Role::Iterators);
         let mut iter = Cursor {
             db: db.clone(),
@@ -162,6 +173,7 @@ impl Cursor {
             lost,
             covers,
             values,
+            prefix,
             place: Position::Nowhere,
             expiry: 0,
             key: Vec::new(),
@@ -185,16 +197,6 @@ impl Cursor {
             self.next()?;
         }
         Ok(count)
-    }
-
-    /// Another one over the same keys at the same moment, not positioned.
-    fn again(&mut self) -> Result<Cursor> {
-        let point = SnapshotPoint {
-            seq: self.seq,
-            time: self.time(),
-        };
-        let options = self.options.clone();
-        Cursor::new(&self.db, &self.keyspace, options, Some(point))
     }
 
     /// The moment it reads at.
@@ -419,6 +421,9 @@ impl Cursor {
     }
 
     fn count(&mut self) {
+        if let Some(prefix) = &self.prefix {
+            count_prefix(prefix, self.db.inner().shared().metrics());
+        }
         let (ranges, steps) = std::mem::take(&mut self.uncounted);
         if ranges + steps > 0 && self.keyspace.operations().add_ranges(ranges, steps) {
             self.db
@@ -449,7 +454,8 @@ impl Cursor {
             if let Some(state) = state {
                 self.generation = generation;
                 let fill = self.options.fill_cache;
-                let sources = sources(&self.db, &state, self.seq, fill);
+                let prefix = self.prefix.as_ref();
+                let sources = sources(&self.db, &state, self.seq, fill, prefix);
                 (self.merge, self.source_bytes) = (sources.merge, sources.bytes);
                 (self.lost, self.covers) = (sources.lost, sources.covers);
                 self.values = sources.values;
@@ -463,6 +469,7 @@ impl Cursor {
     fn account(&mut self) -> Result<()> {
         let own = [&self.key, &self.value, &self.before].map(Vec::capacity);
         let covers = self.covers.as_ref().map_or(0, |covers| covers.memory());
+        let covers = covers + self.prefix.as_ref().map_or(0, |prefix| prefix.memory());
         let own = own.iter().sum::<usize>() + self.options.bound_bytes() + covers;
         let held = self.source_bytes + (size_of::<Cursor>() + own) as u64;
         let now = self.memory.bytes();

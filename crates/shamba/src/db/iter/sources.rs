@@ -11,8 +11,10 @@ use crate::compaction::{MergeIter, RunFiles, RunIter};
 use crate::db::DbShared;
 use crate::db::keyspaces::ReadState;
 use crate::error::Result;
+use crate::filter::PrefixScan;
 use crate::fs::Purpose;
 use crate::memtable::MemtableView;
+use crate::metrics::{Counter, Metrics};
 use crate::table::ScanOptions;
 use crate::version::ValueFiles;
 
@@ -97,12 +99,14 @@ pub(super) struct IterSources {
     pub(super) values: ValueFiles,
 }
 
-/// A merge over everything that readers of `seq` see of a read state, newest first.
+/// A merge over everything that readers of `seq` see of a read state, newest first; of tables what
+/// has the prefix that the scan lies in, if it does, and some of what has not.
 pub(super) fn sources(
     db: &DbShared,
     state: &ReadState,
     seq: SeqNo,
     fill_cache: bool,
+    prefix: Option<&Arc<PrefixScan>>,
 ) -> IterSources {
     let budget = db.inner().shared().budget();
     let runs = || state.version.levels().iter().flat_map(|level| level.runs());
@@ -130,11 +134,8 @@ pub(super) fn sources(
     let covers = RangeCovers::new(tables, (memtables, lost.as_ref()), numbered, seq);
     sources.extend(runs().map(|run| {
         let files = RunFiles::Run(run.clone());
-        IterSource::Run(RunIter::new(
-            db.inner().files().tables().clone(),
-            files,
-            scan.clone(),
-        ))
+        let run = RunIter::new(tables.clone(), files, scan.clone());
+        IterSource::Run(run.within(prefix.cloned()))
     }));
     IterSources {
         bytes: sources.capacity() as u64 * SOURCE_BYTES + state.version.bytes_of_change(),
@@ -142,5 +143,20 @@ pub(super) fn sources(
         lost,
         covers,
         values: state.version.value_files().clone(),
+    }
+}
+
+/// Counts what became of asking tables for the prefix of a scan.
+pub(super) fn count_prefix(prefix: &PrefixScan, metrics: &Metrics) {
+    let [probes, negatives, pages, damaged] = prefix.counts().take();
+    for (counter, count) in [
+        (Counter::prefix_probes, probes),
+        (Counter::prefix_negatives, negatives),
+        (Counter::prefix_pages, pages),
+        (Counter::corrupt_filters, damaged),
+    ] {
+        if count > 0 {
+            metrics.add(counter, count);
+        }
     }
 }

@@ -197,9 +197,9 @@ impl Flusher {
         let hidden = hidden(&version, ranges()?, &boundaries)?;
         let ranges = ranges()?;
         let parents = Parents::Flush(&version);
-        let mut output = self
-            .maker
-            .output(keyspace, 0, memtable.len() as u64, u64::MAX, parents);
+        let mut output =
+            self.maker
+                .output(keyspace, 0, memtable.len() as u64, u64::MAX, parents)?;
         let heirs = self.heirs_of_flush(&version, &memtable)?;
         drop(version);
         output.options.keep = heirs.as_ref().map(Heirs::keep);

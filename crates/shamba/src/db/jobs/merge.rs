@@ -169,7 +169,9 @@ impl Merger {
         let mut merged = BoundedIter::up_to(MergeIter::new(children), cut);
         let target = self.maker.target_file(&keyspace.options());
         let (level, parents) = (task.output_level, Parents::Merge(task));
-        let mut output = self.maker.output(keyspace, level, entries, target, parents);
+        let mut output = self
+            .maker
+            .output(keyspace, level, entries, target, parents)?;
         output.on_the_way = Box::new(on_the_way);
         output.filtering = filter.map(|filter| Filtering {
             keyspace: keyspace.name(),
@@ -266,7 +268,8 @@ impl Merger {
                 Parents::Merge(task),
             );
             let retain = Retain::new(boundaries.clone(), false);
-            match write_tables(&mut BoundedIter::after(rest, cut), ranges, retain, &output) {
+            let mut rest = BoundedIter::after(rest, cut);
+            match output.and_then(|output| write_tables(&mut rest, ranges, retain, &output)) {
                 Ok(tables) => rests.push((input, tables)),
                 Err(error) => {
                     self.files

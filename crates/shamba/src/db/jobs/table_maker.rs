@@ -14,11 +14,12 @@ use crate::compaction::job::{MergeOutput, NewTable, Separation};
 use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
 use crate::db::keyspaces::KeyspaceInner;
-use crate::filter::{BlockRoom, FileContext, choose};
+use crate::error::Result;
+use crate::filter::{BlockRoom, FileContext, choose, prefix_plan};
 use crate::fs::PAGE;
 use crate::options::KeyspaceOptions;
-use crate::table::{TableBuildOptions, TableSlot, compressor_bytes};
-use crate::version::{AddedFile, FileInfo, FileMeta};
+use crate::table::{PrefixOptions, TableBuildOptions, TableSlot, compressor_bytes};
+use crate::version::{AddedFile, Feature, FileInfo, FileMeta};
 
 /// About how many keys share a partition of index and filter.
 const PARTITION_KEYS: u32 = 8000;
@@ -56,7 +57,8 @@ impl TableMaker {
         }
     }
 
-    /// Where and how tables of a level are written, of so many entries.
+    /// Where and how tables of a level are written, of so many entries. What they have that not all
+    /// builds read is stated from here on.
     pub(super) fn output<'a>(
         &'a self,
         keyspace: &KeyspaceInner,
@@ -64,8 +66,12 @@ impl TableMaker {
         entries: u64,
         target_file: u64,
         parents: Parents<'_>,
-    ) -> MergeOutput<'a> {
-        MergeOutput {
+    ) -> Result<MergeOutput<'a>> {
+        let options = self.build_options(keyspace, level, entries, parents);
+        if options.prefixes.is_some() {
+            self.files.state_feature(Feature::PrefixFilters)?;
+        }
+        Ok(MergeOutput {
             // A filter over a whole table is built of all its keys at once.
             target_keys: if keyspace.options().filter.partitioned {
                 u64::MAX
@@ -76,14 +82,14 @@ impl TableMaker {
             dir: self.shared.dir(),
             budget: self.shared.budget(),
             next_file: self.files.next_file(),
-            options: self.build_options(keyspace, level, entries, parents),
+            options,
             target_file,
             sync: true,
             operator: keyspace.operator().ok().cloned(),
             filtering: None,
             separation: self.separation(keyspace),
             on_the_way: Box::new(|| self.shared.check_not_stopping()),
-        }
+        })
     }
 
     /// Which values go to value files.
@@ -121,6 +127,12 @@ impl TableMaker {
         } else {
             entries.min(keys_of_whole_filter(limit))
         };
+        // The prefixes of a partition beside its keys, about one for each.
+        let prefixes = match (&options.prefix, keys) {
+            (None, _) => 0,
+            (Some(_), 0) => entries.min(partition_keys(limit).min(PARTITION_KEYS).into()),
+            (Some(_), keys) => keys,
+        };
         let compressor = compressor_bytes(options.compression_at(level), limit);
         let long = if key > LONG_KEY {
             KEYS_OF_TABLE * key as u64 + 2 * most_of_index(limit)
@@ -133,7 +145,9 @@ impl TableMaker {
         } else {
             1
         };
-        files * (OUTPUT_BYTES + table_buffer(limit) + compressor) + keys * KEY_BYTES + long
+        files * (OUTPUT_BYTES + table_buffer(limit) + compressor)
+            + (keys + prefixes) * KEY_BYTES
+            + long
     }
 
     /// The same of range tombstones: encoded, also as what the table says of itself, and as pages.
@@ -208,8 +222,13 @@ impl TableMaker {
         let bits = context.bits_per_key.unwrap_or(wish.bits_per_key);
         wish.sizes = wish.sizes.decided(bits, wish.modules, room);
         let filters = choose(&wish, &context);
+        let prefixes = keyspace.prefixes().map(|rule| PrefixOptions {
+            rule,
+            plan: prefix_plan(wish.families, wish.layout),
+        });
         TableBuildOptions {
             filter: filters.plan,
+            prefixes,
             other_filter: filters.other,
             compression: keyspace.options().compression_at(level),
             restart_interval: keyspace.options().restart_interval,

@@ -12,6 +12,7 @@ mod read_state;
 mod retry;
 pub(super) mod workload;
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,6 +25,7 @@ use crate::base::key::SeqNo;
 use crate::budget::{Budget, Reservation};
 use crate::cache::{BlockCache, EntrySpace};
 use crate::error::{Error, Result};
+use crate::filter::{PrefixRule, PrefixScan};
 use crate::memtable::Memtable;
 use crate::operator::Operator;
 use crate::options::{Design, KeyspaceOptions};
@@ -64,6 +66,8 @@ pub(crate) struct KeyspaceInner {
     operator: OnceLock<Operator>,
     /// Value files that only memtables point to.
     pending_values: PendingValues,
+    /// What the options say of prefixes; none where they name a function that was not given.
+    prefixes: ArcSwapOption<PrefixRule>,
     flushes: Failing,
     compactions: Failing,
     limits: Limits,
@@ -136,6 +140,7 @@ impl KeyspaceInner {
             entries: cache.entry_space(flushed_seq),
             operator: OnceLock::new(),
             pending_values: PendingValues::default(),
+            prefixes: ArcSwapOption::empty(),
             flushes: Failing::default(),
             compactions: Failing::default(),
             limits,
@@ -184,6 +189,27 @@ impl KeyspaceInner {
         if let Some(operator) = operator {
             let _ = self.operator.set(operator);
         }
+    }
+
+    /// What says the prefixes of its keys, if anything does.
+    pub(super) fn prefixes(&self) -> Option<Arc<PrefixRule>> {
+        self.prefixes.load_full()
+    }
+
+    /// The prefix that a scan between two bounds lies in.
+    #[inline]
+    pub(super) fn prefix_of(
+        &self,
+        lower: &Bound<Vec<u8>>,
+        upper: &Bound<Vec<u8>>,
+    ) -> Option<Arc<PrefixScan>> {
+        let rule = self.prefixes.load();
+        PrefixScan::of(rule.as_ref()?, lower, upper).map(Arc::new)
+    }
+
+    /// Gives it what says the prefixes of its keys.
+    pub(super) fn set_prefixes(&self, prefixes: Option<Arc<PrefixRule>>) {
+        self.prefixes.store(prefixes);
     }
 
     /// The options of this moment.

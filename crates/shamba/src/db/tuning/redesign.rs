@@ -83,6 +83,11 @@ impl Redesigner {
         options: KeyspaceOptions,
     ) -> Result<()> {
         options.validate()?;
+        let functions = &self.shared.options().prefix_functions;
+        // A function that an open does without stays named.
+        if options.prefix != keyspace.options().prefix {
+            functions.check(&options)?;
+        }
         self.shared.check_writable()?;
         let mut tree = self.files.tree();
         keyspace.check_alive()?;
@@ -96,7 +101,9 @@ impl Redesigner {
         };
         self.files
             .log_edit(&mut tree, VersionEdit::of_keyspace(edit))?;
+        let prefixes = functions.rule(&options);
         keyspace.take_options(options);
+        keyspace.set_prefixes(prefixes);
         if let Some(stored) = stored {
             self.begin_move(keyspace, &stored, &design);
         }

@@ -1,0 +1,136 @@
+//! The prefixes of a table's keys while it is written: the digest of each in the partition that is
+//! open, once. Protocol: `(add* write)*`, where `write` is of a partition. One owner.
+
+use std::sync::Arc;
+
+use super::TableBuilder;
+use crate::base::digest::KeyDigest;
+use crate::error::Result;
+use crate::filter::{self, FilterPlan, FilterWriter, LONGEST_PREFIX, PrefixRule};
+use crate::table::block::common_prefix;
+use crate::table::build_options::PrefixOptions;
+use crate::table::format::{Codec, PAGE_PAYLOAD};
+use crate::table::stated_prefixes::StatedPrefixes;
+
+/// A partition with more prefixes for each of its keys has no filter of them: fixed lengths and
+/// delimiters have one at most, paths a few, and no function of the caller's is to take memory
+/// without end. Twice of it takes twice the memory at most.
+const MOST_PER_KEY: usize = 4;
+
+/// See the module.
+pub(super) struct PrefixCollector {
+    rule: Arc<PrefixRule>,
+    plan: FilterPlan,
+    digests: Vec<KeyDigest>,
+    /// Keys of the partition.
+    keys: usize,
+    /// Whether the partition has too many of them.
+    is_too_many: bool,
+    /// Prefixes of all partitions that are written.
+    prefixes: u64,
+    /// Payload bytes of each module so far.
+    module_bytes: Vec<u64>,
+}
+
+impl PrefixCollector {
+    pub(super) fn new(options: PrefixOptions) -> Box<Self> {
+        Box::new(PrefixCollector {
+            rule: options.rule,
+            module_bytes: vec![0; options.plan.modules.len()],
+            plan: options.plan,
+            digests: Vec::new(),
+            keys: 0,
+            is_too_many: false,
+            prefixes: 0,
+        })
+    }
+
+    /// Adds a key that is not the one before, which was `last`.
+    pub(super) fn add(&mut self, last: &[u8], key: &[u8]) {
+        // What neighbours have in common is known of the first of them.
+        let shared = match self.keys {
+            0 => 0,
+            _ => common_prefix(last, key),
+        };
+        self.keys += 1;
+        if self.is_too_many {
+            return;
+        }
+        let digests = &mut self.digests;
+        self.rule.each_longer(key, shared, |prefix| {
+            digests.push(KeyDigest::of(prefix));
+        });
+        // The first keys have more than those behind them, which share some.
+        if self.digests.len() > MOST_PER_KEY * (self.keys + LONGEST_PREFIX) {
+            self.is_too_many = true;
+            self.digests = Vec::new();
+        }
+    }
+
+    /// Modules of its filter.
+    pub(super) fn modules(&self) -> usize {
+        self.plan.modules.len()
+    }
+
+    /// About the bytes of filter that are not written.
+    pub(super) fn pending(&self) -> u64 {
+        self.digests.len() as u64 * u64::from(self.plan.millibits()) / 8000
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Self>() + self.digests.capacity() * size_of::<KeyDigest>()
+    }
+
+    /// What the table says of them.
+    pub(super) fn stated(mut self) -> StatedPrefixes {
+        let modules = self.plan.modules.iter_mut().zip(&self.module_bytes);
+        for (module, &bytes) in modules {
+            module.millibits = filter::written_millibits(module, bytes, self.prefixes);
+        }
+        StatedPrefixes {
+            rule: self.rule.name().to_owned(),
+            prefixes: self.prefixes,
+            bytes: self.module_bytes.iter().sum(),
+            plan: self.plan,
+        }
+    }
+}
+
+impl TableBuilder {
+    /// Writes the partition's filter of prefixes, the last module first, and notes the pages of
+    /// each. Not kept for the cache: the first scan that wants it reads it.
+    pub(super) fn write_prefixes(&mut self, module_pages: &mut [u32]) -> Result<()> {
+        let Some(collector) = self.prefixes.as_deref_mut() else {
+            return Ok(());
+        };
+        let count = collector.digests.len();
+        collector.keys = 0;
+        if std::mem::take(&mut collector.is_too_many) {
+            let modules = collector.plan.modules.iter().zip(module_pages);
+            for ((module, pages), total) in modules.zip(&mut collector.module_bytes).rev() {
+                let block = filter::blank_block(module);
+                *pages = self.writer.block(block, Codec::Raw)?;
+                *total += block.len() as u64;
+            }
+            return Ok(());
+        }
+        let held = FilterWriter::memory(&collector.plan, count, PAGE_PAYLOAD) as u64;
+        self.reservation.grow(held);
+        let filter = FilterWriter::new(&collector.plan, &collector.digests, PAGE_PAYLOAD);
+        let modules = module_pages.iter_mut().zip(&mut collector.module_bytes);
+        for (number, (pages, total)) in modules.enumerate().rev() {
+            let module = filter.module(number);
+            let start = self.writer.pages();
+            for block in module.blocks() {
+                self.writer.block(block, Codec::Raw)?;
+            }
+            *pages = self.writer.pages() - start;
+            *total += module.len() as u64;
+        }
+        drop(filter);
+        self.reservation.shrink(held);
+        collector.prefixes += count as u64;
+        collector.digests.clear();
+        Ok(())
+    }
+}
