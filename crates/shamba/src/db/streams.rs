@@ -18,8 +18,9 @@ use super::{Db, DbInner, DbShared, Keyspace, Snapshot};
 use crate::budget::{AdmittedWork, piece_of_value};
 use crate::compaction::job::PiecesWriter;
 use crate::error::{Error, Result};
+use crate::fs::PAGE;
 use crate::options::WriteOptions;
-use crate::table::{LookupTotals, TableValue};
+use crate::table::{LookupTotals, TableValue, piece_len};
 use crate::version::{Feature, FileMeta, KeyspaceEdit, VersionEdit};
 
 /// What a piece takes on its way: itself, as a block, encoded, and as pages.
@@ -55,7 +56,7 @@ fn put_reader(
     shared.check_writable()?;
     writes.check_sizes(key.len(), 0)?;
     let budget = shared.budget();
-    let piece = piece_of_value(shared.limit());
+    let piece = piece_len(piece_of_value(shared.limit()) / PAGE as u64);
     let go_on = || shared.check_writable();
     let permit = budget.admit(AdmittedWork::LargeEntries, || COPIES * piece, go_on)?;
     let mut buffer = vec![0; usize::try_from(piece).unwrap_or(usize::MAX)];

@@ -4,6 +4,7 @@
 //!
 //! Thread-safe, as [`TableCache`] is.
 
+use super::format::PAGE_PAYLOAD;
 use super::get::{Get, GetState, Lookup, LookupTotals, ModuleReads, TableGet, TableValue};
 use super::slot::TableFile;
 use super::table_cache::TableCache;
@@ -11,6 +12,14 @@ use crate::base::key::{EntryKind, SeqNo};
 use crate::base::pointer::{ValuePointer, piece_key};
 use crate::base::sample;
 use crate::error::{Error, Result};
+
+/// What a block of one piece has beside it, at most: its key, lengths and restart points.
+const BESIDE_PIECE: u64 = 48;
+
+/// The length of pieces that fill blocks of so many pages.
+pub(crate) fn piece_len(pages: u64) -> u64 {
+    (pages * PAGE_PAYLOAD as u64).saturating_sub(BESIDE_PIECE)
+}
 
 const NO_VALUE: &str = "an entry points to a value that this value file does not have";
 
