@@ -79,8 +79,8 @@ pub(super) fn large_entries(limit: u64) -> u64 {
     limit / 16
 }
 
-/// About the bytes of a piece of a value that is written and read in pieces. With half of it a value is
-/// read with twice as many reads; four of twice as much would not be written at a time.
+/// About the bytes of a piece of a value that is written and read in pieces. With half of it a
+/// value is read with twice as many reads; of twice as much not four would be written at a time.
 pub(crate) fn piece_of_value(limit: u64) -> u64 {
     (limit / 256).clamp(4 << 10, 256 << 10)
 }
