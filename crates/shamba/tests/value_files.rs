@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::Rng;
@@ -610,4 +611,46 @@ fn values_in_pieces_are_written_and_read_by_many_threads() {
     assert!(held.files <= 5 && held.garbage_bytes == 0, "{held:?}");
     let memory = db.stats().memory.budget;
     assert!(memory.overdraft == 0, "{memory:?}");
+}
+
+/// Ends the writer, also where a check fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Who only reads, beside one that writes in pieces, finds a whole value at every moment: the
+/// manifest that it read may be older than the log.
+#[test]
+fn readers_beside_a_writer_see_whole_values() {
+    let fs = MemFs::new();
+    let db = options(&fs).background_threads(2).open("/db").unwrap();
+    db.put_reader("key", stream(40_000)).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0.. {
+                if done.load(Ordering::SeqCst) {
+                    return;
+                }
+                db.put_reader("key", stream(33_000 + round % 1000)).unwrap();
+                if round % 7 == 0 {
+                    db.flush().unwrap();
+                }
+            }
+        });
+        let end = Done(&done);
+        for _ in 0..150 {
+            let view = options(&fs).read_only(true).open("/db").unwrap();
+            for _ in 0..2 {
+                let reader = view.get_reader("key").unwrap().unwrap();
+                let len = reader.len();
+                check_stream(reader, 0, len);
+            }
+        }
+        drop(end);
+    });
 }

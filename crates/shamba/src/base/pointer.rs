@@ -28,6 +28,13 @@ pub(crate) struct ValuePointer {
 }
 
 impl ValuePointer {
+    /// To a file that there never is.
+    pub(crate) const NOWHERE: ValuePointer = ValuePointer {
+        file: 0,
+        seq: 0,
+        len: 0,
+    };
+
     /// A pointer to all that a file has, in pieces.
     pub(crate) const fn in_pieces(file: u64, len: u64) -> ValuePointer {
         ValuePointer {
@@ -49,13 +56,9 @@ impl ValuePointer {
         put_varint(out, self.len);
     }
 
-    /// The pointer of these bytes, or one to a file that there never is.
+    /// The pointer of these bytes, or [`ValuePointer::NOWHERE`].
     pub(crate) fn read(bytes: &[u8]) -> ValuePointer {
-        ValuePointer::parse(bytes).unwrap_or(ValuePointer {
-            file: 0,
-            seq: 0,
-            len: 0,
-        })
+        ValuePointer::parse(bytes).unwrap_or(ValuePointer::NOWHERE)
     }
 
     /// The pointer of these bytes, which are all of them.

@@ -200,11 +200,7 @@ impl NewTables {
     pub(crate) fn holes(&self) -> usize {
         // Several of half that size leave as much.
         let large = |table: &NewTable| 2 * table.info.size / table.info.entries.max(1) >= LARGE;
-        if self.tables.iter().any(large) {
-            MANY
-        } else {
-            0
-        }
+        if self.all().any(large) { MANY } else { 0 }
     }
 }
 

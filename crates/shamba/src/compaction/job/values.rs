@@ -108,7 +108,9 @@ impl<'o> ValueWriter<'o> {
         done: &mut NewTables,
     ) -> Result<Placed<'a>> {
         let full = self.current.as_ref().is_some_and(|current| {
-            current.builder.estimated_len() >= self.output.separation.target_file
+            let builder = &current.builder;
+            builder.estimated_len() >= self.output.separation.target_file
+                || builder.is_full_before(key)
         });
         if full {
             self.finish(done)?;

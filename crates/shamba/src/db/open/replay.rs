@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::judge::Logs;
 use crate::base::fragment::last_before;
 use crate::base::key::{SeqNo, Tag};
+use crate::base::pointer::ValuePointer;
 use crate::budget::{Role, least_limit_for_key, most_of_key};
 use crate::db::DbInner;
 use crate::db::batch::{BatchOps, OpKind};
@@ -196,6 +197,7 @@ impl<'a> LogReplay<'a> {
                 {
                     let pointer = pointer_in(Tag::new(seq, kind), op.value);
                     keyspace.pending_values().written(pointer.file, seq);
+                    self.check_value_file(keyspace, pointer)?;
                 }
                 if self.make_room(keyspace, size)? && !insert(&keyspace.state().active) {
                     return Err(Error::ValueTooLarge {
@@ -210,6 +212,18 @@ impl<'a> LogReplay<'a> {
             last = seq;
         }
         Ok(last)
+    }
+
+    /// What is only read may have seen the manifest before a writer added the file, and the log
+    /// after.
+    fn check_value_file(&self, keyspace: &KeyspaceInner, pointer: ValuePointer) -> Result<()> {
+        let read_only = self.db.shared().options().read_only;
+        if !read_only || keyspace.version().value_files().get(pointer.file).is_some() {
+            return Ok(());
+        }
+        let path = self.db.files().tables().path_of(pointer.file);
+        let what = "a log points to this value file, which the manifest does not have";
+        Err(Error::corruption(path, 0, what))
     }
 
     /// Refuses a key that was written under a larger budget, if this one does not hold it.

@@ -73,7 +73,7 @@ impl PointReader<'_> {
     ) {
         let value = match found {
             Some(Found::Value(value)) => Some(&**value),
-            Some(Found::Tombstone | Found::Operand | Found::Pointer(_)) | None => None,
+            Some(Found::Tombstone | Found::Operand | Found::Pointer) | None => None,
         };
         let Some((candidate, epoch)) = candidate.zip(self.epoch) else {
             return;

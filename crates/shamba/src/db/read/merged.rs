@@ -137,7 +137,7 @@ impl PointReader<'_> {
             Some(EntryKind::Expiring) => expiring::at(stored, self.time()).map(<[u8]>::to_vec),
             Some(EntryKind::Pointer | EntryKind::ExpiringPointer) => {
                 match self.pointer_of::<Value>(tag, stored) {
-                    Found::Pointer(to) => self.find_pointed(key, *to)?.into_value(),
+                    Found::Pointer => self.find_pointed(key)?.into_value(),
                     _ => None,
                 }
                 .map(Value::into_vec)

@@ -49,21 +49,21 @@ pub(super) enum Found<V = Value> {
     Tombstone,
     /// An operand: the value is what it comes to with what lies below ([`merged`]).
     Operand,
-    /// The value lies in a value file ([`pointed`]).
-    Pointer(Box<ValuePointer>),
+    /// The value lies in a value file, where [`PointReader::pointer`] says ([`pointed`]).
+    Pointer,
 }
 
 impl<V> Found<V> {
     /// Whether the key has a value: with an operand it has one whatever lies below.
     fn is_value(&self) -> bool {
-        matches!(self, Found::Value(_) | Found::Operand | Found::Pointer(_))
+        matches!(self, Found::Value(_) | Found::Operand | Found::Pointer)
     }
 
     /// The value, unless the key is deleted, or there is none yet.
     pub(super) fn into_value(self) -> Option<V> {
         match self {
             Found::Value(value) => Some(value),
-            Found::Tombstone | Found::Operand | Found::Pointer(_) => None,
+            Found::Tombstone | Found::Operand | Found::Pointer => None,
         }
     }
 }
@@ -76,7 +76,7 @@ impl Found<&[u8]> {
             Found::Value(value) => Found::Value(Value::owned(value)),
             Found::Tombstone => Found::Tombstone,
             Found::Operand => Found::Operand,
-            Found::Pointer(pointer) => Found::Pointer(pointer),
+            Found::Pointer => Found::Pointer,
         }
     }
 }
@@ -98,6 +98,8 @@ pub(super) struct PointReader<'a> {
     seq: SeqNo,
     /// The moment at which it reads: of a snapshot, else when it first comes to what expires.
     time: Cell<Option<Moment>>,
+    /// Where the value lies that was found last in a value file.
+    pointer: Cell<ValuePointer>,
     /// When it began to read, where the cache may be asked for entries.
     epoch: Option<Epoch>,
     /// Whether blocks that tables pin may be used instead of the cache's.
@@ -136,7 +138,7 @@ impl ReadPath {
         self.read(keyspace, snapshot, 1, |reader| {
             let found = match reader.find(key) {
                 Ok(Some(Found::Operand)) => reader.find_merged(key).map(Some),
-                Ok(Some(Found::Pointer(to))) => reader.find_pointed(key, *to).map(Some),
+                Ok(Some(Found::Pointer)) => reader.find_pointed(key).map(Some),
                 found => found,
             };
             let value = found.map(|found| found.and_then(Found::into_value));
@@ -188,6 +190,7 @@ impl ReadPath {
             state: &state,
             seq,
             time: Cell::new(snapshot.map(|snapshot| snapshot.time)),
+            pointer: Cell::new(ValuePointer::NOWHERE),
             epoch: epoch.filter(|_| keyspace.entries().shows_all_to(seq)),
             use_pinned: self.tables.may_pin(),
             totals: LookupTotals::default(),

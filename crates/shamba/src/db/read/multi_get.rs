@@ -5,6 +5,7 @@
 //! together, each once, and so on in rounds. There are about as many rounds as the key with most
 //! reads has reads. Results do not depend on how keys are grouped.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::entries::FromCache;
@@ -82,11 +83,11 @@ impl BatchValues {
         }
     }
 
-    /// The newest entry of a key, by the key's place.
-    fn set(&mut self, at: usize, found: Option<Found>) {
+    /// The newest entry of a key, by the key's place; `pointer` is that of one that points.
+    fn set(&mut self, at: usize, found: Option<Found>, pointer: &Cell<ValuePointer>) {
         match found {
             Some(Found::Operand) => return self.later.push((at, None)),
-            Some(Found::Pointer(to)) => return self.later.push((at, Some(*to))),
+            Some(Found::Pointer) => return self.later.push((at, Some(pointer.get()))),
             _ => {}
         }
         let mut value = found.and_then(Found::into_value);
@@ -133,9 +134,12 @@ impl ReadPath {
                 if let (Ok(()), Some(key)) = (&done, keys.get(at)) {
                     let found = match pointer {
                         None => reader.find_merged(key.as_ref()),
-                        Some(to) => reader.find_pointed(key.as_ref(), to),
+                        Some(to) => {
+                            reader.pointer.set(to);
+                            reader.find_pointed(key.as_ref())
+                        }
                     };
-                    done = found.map(|found| values.set(at, Some(found)));
+                    done = found.map(|found| values.set(at, Some(found), &reader.pointer));
                 }
             }
             (values.found, done)
@@ -182,14 +186,14 @@ impl<'a> PointReader<'a> {
         let mut waiting = Vec::new();
         for &(at, key) in keys {
             if let Some(found) = self.find_in_memtables(key) {
-                values.set(at, Some(found.copied()));
+                values.set(at, Some(found.copied()), &self.pointer);
                 continue;
             }
             // What the cache has by itself needs no table; others are asked of the runs.
             let lookup = self.lookup(key);
             let candidate = match self.ask_cache(&lookup) {
                 FromCache::Found(found) => {
-                    values.set(at, Some(found));
+                    values.set(at, Some(found), &self.pointer);
                     continue;
                 }
                 FromCache::Tables(candidate) => candidate,
@@ -197,7 +201,7 @@ impl<'a> PointReader<'a> {
             let runs = self.state.version.runs();
             let runs = runs.map(|(level, run)| (level, &**run));
             match self.visit_runs((at, candidate), lookup, runs, sample::weight()) {
-                Ok(KeyPoll::Done(found)) => values.set(at, found),
+                Ok(KeyPoll::Done(found)) => values.set(at, found, &self.pointer),
                 Ok(KeyPoll::Waits(pending)) => waiting.push(pending),
                 Err(error) => return self.abandon(waiting, error),
             }
@@ -214,7 +218,7 @@ impl<'a> PointReader<'a> {
             while let Some(pending) = round.next() {
                 let at = pending.at;
                 match self.go_on(pending) {
-                    Ok(KeyPoll::Done(found)) => values.set(at, found),
+                    Ok(KeyPoll::Done(found)) => values.set(at, found, &self.pointer),
                     Ok(KeyPoll::Waits(pending)) => still.push(pending),
                     Err(error) => return self.abandon(still.into_iter().chain(round), error),
                 }

@@ -53,14 +53,14 @@ impl ReadPath {
             let found = reader.find(key).and_then(|found| {
                 let found = match found {
                     Some(Found::Operand) => Some(reader.find_merged(key)?),
-                    Some(Found::Pointer(pointer)) if pointer.is_in_pieces() => {
+                    Some(Found::Pointer) if reader.pointer.get().is_in_pieces() => {
+                        let pointer = reader.pointer.get();
                         let held = reader.state.version.value_files().get(pointer.file);
-                        let held = held.ok_or_else(|| no_file(&self.tables, *pointer))?;
+                        let held = held.ok_or_else(|| no_file(&self.tables, pointer))?;
                         let file = held.file.clone();
-                        let pointer = *pointer;
                         return Ok(Some(LocatedValue::InPieces { file, pointer }));
                     }
-                    Some(Found::Pointer(pointer)) => Some(reader.find_pointed(key, *pointer)?),
+                    Some(Found::Pointer) => Some(reader.find_pointed(key)?),
                     found => found,
                 };
                 Ok(found.and_then(Found::into_value).map(LocatedValue::Here))
@@ -80,13 +80,16 @@ impl PointReader<'_> {
     #[cold]
     pub(super) fn pointer_of<V>(&self, tag: Tag, stored: &[u8]) -> Found<V> {
         let expires = tag.kind().is_some_and(|kind| kind.expires());
-        if !expires {
-            return Found::Pointer(Box::new(ValuePointer::read(stored)));
-        }
-        match expiring::at(stored, self.time()) {
-            Some(pointer) => Found::Pointer(Box::new(ValuePointer::read(pointer))),
-            None => Found::Tombstone,
-        }
+        let pointer = if expires {
+            expiring::at(stored, self.time())
+        } else {
+            Some(stored)
+        };
+        let Some(pointer) = pointer else {
+            return Found::Tombstone;
+        };
+        self.pointer.set(ValuePointer::read(pointer));
+        Found::Pointer
     }
 
     /// The same of an entry of a table.
@@ -95,9 +98,10 @@ impl PointReader<'_> {
         self.pointer_of(tag, &stored)
     }
 
-    /// The value that a pointer of a key leads to.
+    /// The value of a key to which the pointer leads that was found last.
     #[cold]
-    pub(super) fn find_pointed(&mut self, key: &[u8], pointer: ValuePointer) -> Result<Found> {
+    pub(super) fn find_pointed(&mut self, key: &[u8]) -> Result<Found> {
+        let pointer = self.pointer.get();
         let values = self.state.version.value_files();
         let tables = &self.path.tables;
         let value = pointed(tables, values, (key, pointer), &mut self.totals)?;
