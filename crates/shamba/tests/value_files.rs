@@ -262,6 +262,21 @@ fn a_value_larger_than_memory_is_put_and_read_under_4_mib() {
         memory.peak <= memory.limit && memory.overdraft == 0,
         "{memory:?}"
     );
+    // An iterator has no room for it, which it finds out before it is read; its key it has.
+    let scanned: Vec<_> = db.iter().collect();
+    assert_eq!(scanned.len(), 2);
+    assert!(
+        matches!(scanned[1], Err(Error::IteratorsExhausted { .. })),
+        "{scanned:?}"
+    );
+    let keys = IterOptions::default().keys_only(true);
+    assert_eq!(db.iter_with(keys.clone()).rev().count(), 3);
+    assert_eq!(db.transaction().iter_with(keys).count(), 3);
+    let memory = db.stats().memory.budget;
+    assert!(
+        memory.peak <= memory.limit && memory.overdraft == 0,
+        "{memory:?}"
+    );
     // Bytes are had from anywhere, for about as much as is read.
     let pages = db.stats().counters.data_pages;
     let mut reader = db.get_reader("film").unwrap().unwrap();
@@ -342,6 +357,17 @@ fn files_that_nothing_points_to_go_and_no_others() {
     keyspace.put_reader("a", stream(len)).unwrap();
     keyspace.clear().unwrap();
     assert!(keyspace.get_reader("a").unwrap().is_none());
+    let cleared = open(&fs.kill_clone());
+    assert!(cleared.keyspace("films").unwrap().is_empty().unwrap());
+    assert_eq!(
+        cleared
+            .stats()
+            .keyspaces
+            .iter()
+            .map(|of| of.values.files)
+            .sum::<usize>(),
+        0
+    );
     keyspace.put_reader("a", stream(len)).unwrap();
     check_stream(keyspace.get_reader("a").unwrap().unwrap(), 0, len);
     db.drop_keyspace("films").unwrap();
@@ -517,9 +543,19 @@ fn compaction_filters_and_operators_see_values_of_value_files() {
     db.flush().unwrap();
     db.compact_range(None, None).unwrap();
     assert_eq!(db.get("a").unwrap().unwrap().into_vec(), wanted);
+    // The operand is a part of the value by now.
+    assert_eq!(db.stats().counters.operands_collapsed, 1);
+    // One in pieces is not for filters, and neither for operators while it is written.
+    db.put_reader("film", stream(200_000)).unwrap();
+    db.put_reader("film 2", stream(200_000)).unwrap();
+    db.merge("film 2", "end").unwrap();
+    db.flush().unwrap();
     db.close().unwrap();
     let db = open(true);
     db.compact_range(None, None).unwrap();
+    check_stream(db.get_reader("film").unwrap().unwrap(), 0, 200_000);
+    assert!(db.get("film 2").unwrap().unwrap().ends_with(b"end"));
+    db.delete_range("film"..).unwrap();
     assert!(db.get("b").unwrap().is_none());
     assert_eq!(db.get("c").unwrap().unwrap().into_vec(), vec![b'k'; 2000]);
     assert_eq!(db.get("a").unwrap().unwrap().into_vec(), wanted);
@@ -653,4 +689,36 @@ fn readers_beside_a_writer_see_whole_values() {
         }
         drop(end);
     });
+}
+
+/// What is known of value files is in memory: where there is no room for more, one that would come
+/// is refused, and what there is can be opened and read.
+#[test]
+fn more_value_files_than_there_is_room_for_are_refused() {
+    let fs = MemFs::new();
+    let least = || options(&fs).memory(MemoryBudget::bytes(1 << 20));
+    let db = least().open("/db").unwrap();
+    let mut put = 0;
+    let refused = loop {
+        match db.put_reader(key(put), stream(5000)) {
+            Ok(()) => put += 1,
+            Err(error) => break error,
+        }
+        assert!(put < 20_000);
+    };
+    assert!(matches!(refused, Error::BudgetTooSmall { .. }), "{refused}");
+    assert!(put > 500, "{put}");
+    db.put("short", "1").unwrap();
+    drop(db);
+    let db = least().open("/db").unwrap();
+    for number in [0, put / 2, put - 1] {
+        check_stream(db.get_reader(key(number)).unwrap().unwrap(), 0, 5000);
+    }
+    // Fewer of them make room.
+    db.delete_range(key(0)..key(put / 2)).unwrap();
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    db.put_reader("more", stream(5000)).unwrap();
+    let memory = db.stats().memory.budget;
+    assert!(memory.overdraft == 0, "{memory:?}");
 }

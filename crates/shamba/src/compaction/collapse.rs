@@ -55,6 +55,11 @@ impl<'o> Collapse<'o> {
         }
     }
 
+    /// Whether operands wait for what is older.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
     fn most(&self) -> usize {
         most_of_operand(self.budget.limit())
     }
@@ -87,7 +92,7 @@ impl<'o> Collapse<'o> {
         let base = match entry.tag.kind() {
             Some(EntryKind::Put) => Some(Some(entry.value)),
             Some(EntryKind::Delete) => Some(None),
-            // What lies in a value file is merged when it is read.
+            // What lies in a value file and is too large is merged when it is read.
             Some(_) | None => None,
         };
         let merged = base.and_then(|base| self.merged(&waiting, base));

@@ -26,10 +26,11 @@ pub enum CompactionDecision {
 ///
 /// It is asked about each entry that a compaction merges and that nobody reads past: not about
 /// deletions, nor about what has expired, nor about operands ([`Db::merge`](crate::Db::merge)) and
-/// what they are yet to be merged into, nor about what an open snapshot, transaction or iterator
-/// may see. What it decides is seen by all who begin to read later, and by nobody else. When that
-/// is, is not said: an entry is asked about when its file is merged, once or many times, and
-/// flushes, and files that compactions only move, ask about none.
+/// what they are yet to be merged into, nor about values in pieces
+/// ([`Db::put_reader`](crate::Db::put_reader)), nor about what an open snapshot, transaction or
+/// iterator may see. What it decides is seen by all who begin to read later, and by nobody else.
+/// When that is, is not said: an entry is asked about when its file is merged, once or many times,
+/// and flushes, and files that compactions only move, ask about none.
 /// [`Db::compact_range`](crate::Db::compact_range) asks about all entries of its range.
 ///
 /// Where somebody who may see what was decided about began to read while a compaction went on, and

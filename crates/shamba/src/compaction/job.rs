@@ -28,8 +28,8 @@ use crate::budget::{
 use crate::error::{Error, Result};
 use crate::fs::{Access, Fs};
 use crate::operator::Operator;
-use crate::table::{Prepared, TableBuildOptions, TableBuilder, TableSummary, table_name};
-use crate::version::{AddedFile, Expiry, FileInfo, FileMeta, VALUE_LEVEL};
+use crate::table::{Prepared, TableBuildOptions, TableBuilder, table_name};
+use crate::version::{Expiry, FileInfo};
 
 pub(crate) use self::pieces::PiecesWriter;
 pub(crate) use self::values::Separation;
@@ -64,39 +64,6 @@ pub(crate) struct NewTable {
     pub(crate) info: FileInfo,
     /// What is handed on to readers.
     pub(crate) prepared: Option<Box<Prepared>>,
-}
-
-impl NewTable {
-    /// What the tree is told of a table, as far as its properties say it.
-    pub(super) fn info_of(number: u64, summary: &TableSummary) -> FileInfo {
-        let properties = &summary.properties;
-        FileInfo {
-            number,
-            size: summary.len,
-            entries: properties.entries,
-            tombstones: properties.tombstones,
-            smallest: properties.smallest.as_slice().into(),
-            largest: properties.largest.as_slice().into(),
-            min_seq: properties.min_seq,
-            max_seq: properties.max_seq,
-            filter_bytes: properties.filter_bytes,
-            index_bytes: properties.index_bytes,
-            salt: summary.salt,
-            ..FileInfo::default()
-        }
-    }
-
-    /// A value file as an edit adds it, which is the database's install of this number.
-    pub(crate) fn as_value_file(&self, created: u64) -> AddedFile {
-        AddedFile {
-            level: VALUE_LEVEL,
-            run: 0,
-            file: FileMeta::new(&FileInfo {
-                created,
-                ..self.info.clone()
-            }),
-        }
-    }
 }
 
 /// A list of so many tables is counted in what a job is let in with.
@@ -148,9 +115,10 @@ impl NewTables {
         };
         let keys = [&table.info.smallest, &table.info.largest];
         let keys: usize = keys.iter().map(|key| allocated(key.len())).sum();
+        let values = size_of_val(&*table.info.points_to);
         let full = list.len() == list.capacity();
         let places = if full { (list.len() / 4).max(4) } else { 0 };
-        let bytes = (keys + places * size_of::<NewTable>()) as u64;
+        let bytes = (keys + values + places * size_of::<NewTable>()) as u64;
         let limit = self.memory.limit();
         self.limit = self.limit.max(limit);
         if list.len() < FEW_TABLES {
@@ -316,6 +284,16 @@ fn write_kept<I: Forward>(
         let over = ranges.as_ref().map_or(&[][..], RangesAhead::over);
         // What no reader can see is left out; what only some snapshot sees counts as shadowed.
         if let Verdict::Keep(tag) = retain.judge(key, present, value, over) {
+            // Operands wait for what lies in a value file.
+            let is_base = retain.is_chained() && collapse.is_waiting();
+            let loaded = match tag.kind() {
+                Some(EntryKind::Pointer) if is_base => tables.values.load(key, tag, value)?,
+                _ => None,
+            };
+            let (tag, value) = match &loaded {
+                Some(value) => (Tag::new(tag.seq(), EntryKind::Put), &**value),
+                None => (tag, value),
+            };
             let entry = Collapsed {
                 key,
                 seq: present.seq(),
@@ -390,7 +368,8 @@ impl TablesInTheMaking<'_, '_> {
             current.expiry.add(moment);
         }
         if let Some(pointer) = values::pointed_to(tag, value) {
-            *current.points_to.entry(pointer.file).or_default() += pointer.len;
+            let sum = current.points_to.entry(pointer.file).or_default();
+            *sum = sum.saturating_add(pointer.len);
         }
         current.builder.add(key, tag, value)
     }

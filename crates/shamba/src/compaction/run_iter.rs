@@ -86,9 +86,9 @@ impl RunIter {
         }
     }
 
-    /// The same of a scan that lies in a prefix, if it does.
-    pub(crate) fn within(self, prefix: Option<Arc<PrefixScan>>) -> Self {
-        RunIter { prefix, ..self }
+    /// Has it be of a scan that lies in a prefix.
+    pub(crate) fn stay_within(&mut self, prefix: &Arc<PrefixScan>) {
+        self.prefix = Some(Arc::clone(prefix));
     }
 
     /// Asks file `at`, where the scan would look for its place, for its prefix.

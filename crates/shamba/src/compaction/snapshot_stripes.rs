@@ -229,7 +229,7 @@ mod tests {
         /// Whatever is dropped, a reader at any boundary gets the same answer.
         #[test]
         fn readers_at_boundaries_see_no_difference(
-            seqs in prop::collection::btree_map(1u64..40, (0..3, 0u64..10), 0..20),
+            seqs in prop::collection::btree_map(1u64..40, (0..5, 0u64..10), 0..20),
             boundaries in prop::collection::vec(0u64..45, 1..6),
             dense_from in prop::option::of(0u64..45),
             expired_to in 0u64..10,
@@ -239,6 +239,8 @@ mod tests {
                 let kind = match kind {
                     0 => EntryKind::Delete,
                     1 => EntryKind::Put,
+                    2 => EntryKind::Pointer,
+                    3 => EntryKind::ExpiringPointer,
                     _ => EntryKind::Expiring,
                 };
                 (Tag::new(seq, kind), expiry, seq)

@@ -233,7 +233,8 @@ impl Keyspace {
         if self.db.inner().background().clear_at_once(&self.inner)? == Cleared::Yes {
             return Ok(());
         }
-        let mut cursor = self.cursor(IterOptions::default().fill_cache(false))?;
+        let options = IterOptions::default().fill_cache(false).keys_only(true);
+        let mut cursor = self.cursor(options)?;
         cursor.seek_to_first()?;
         while cursor.valid() {
             let mut batch = WriteBatch::new();

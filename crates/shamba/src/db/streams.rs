@@ -23,6 +23,13 @@ use crate::options::WriteOptions;
 use crate::table::{LookupTotals, TableValue, piece_len};
 use crate::version::{Feature, FileMeta, KeyspaceEdit, VersionEdit};
 
+/// About what is known of a value file takes, several times over.
+const KNOWN_BYTES: u64 = 1 << 10;
+
+/// What a value file takes in what is known of tables that point to it, twice while these are
+/// merged.
+const LISTED_BYTES: u64 = 32;
+
 /// What a piece takes on its way: itself, as a block, encoded, and as pages.
 const COPIES: u64 = 4;
 
@@ -67,6 +74,10 @@ fn put_reader(
         drop(permit);
         return writes.write_one(keyspace, key, Some(&buffer), options);
     }
+    // What is known of the file is in memory for as long as it is there.
+    let files = keyspace.version().value_files().iter().len() as u64;
+    let known = KNOWN_BYTES + files * LISTED_BYTES;
+    db.files().check_room(known, 0)?;
     db.files().state_feature(Feature::ValueFiles)?;
     let (fs, dir) = (shared.fs(), shared.dir());
     let number = db.files().next_file().fetch_add(1, Ordering::Relaxed);
@@ -88,9 +99,10 @@ fn put_reader(
             ..KeyspaceEdit::new(keyspace.id())
         };
         let added = match keyspace.check_alive() {
-            Ok(()) => db
-                .files()
-                .install(&mut tree, keyspace, VersionEdit::of_keyspace(edit)),
+            Ok(()) => db.files().check_room(known, 0).and_then(|()| {
+                let edit = VersionEdit::of_keyspace(edit);
+                db.files().install(&mut tree, keyspace, edit)
+            }),
             dropped => dropped,
         };
         added.inspect_err(|_| {
@@ -99,12 +111,23 @@ fn put_reader(
         })
     };
     added?;
-    // After an error nobody knows whether it is in the log: then the file stays until the next
-    // open, which finds out.
-    writes.write_pointer((keyspace, shared.id()), key, pointer, options)?;
-    let newest = db.visibility().newest();
-    keyspace.pending_values().written(number, newest);
-    Ok(())
+    let written = writes.write_pointer((keyspace, shared.id()), key, pointer, options);
+    match &written {
+        Ok(()) => {
+            // By now it is in a memtable, or in tables already.
+            let state = keyspace.state();
+            let in_memory = state.memtables().filter_map(|memtable| memtable.last_seq());
+            let newest = in_memory.max().unwrap_or(0).max(keyspace.flushed_seq());
+            keyspace.pending_values().written(number, newest);
+        }
+        // Where nobody knows what is in the log, the next open finds out.
+        Err(_) if shared.is_poisoned() => {}
+        Err(_) => {
+            keyspace.pending_values().give_up(number);
+            db.files().take_out_unused(keyspace);
+        }
+    }
+    written
 }
 
 impl Db {
@@ -323,7 +346,8 @@ impl Read for ValueReader {
             let what = "a value ends before its length";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
         }
-        let bytes = rest.len().min(into.len());
+        let left = usize::try_from(len.saturating_sub(at)).unwrap_or(usize::MAX);
+        let bytes = rest.len().min(into.len()).min(left);
         if let (Some(to), Some(from)) = (into.get_mut(..bytes), rest.get(..bytes)) {
             to.copy_from_slice(from);
         }

@@ -232,7 +232,8 @@ impl Verifier<'_> {
             ValuePointer::parse(value.get(from..).unwrap_or_default())
         });
         if let Some(Some(pointer)) = pointer {
-            *self.report.points_to.entry(pointer.file).or_default() += pointer.len;
+            let sum = self.report.points_to.entry(pointer.file).or_default();
+            *sum = sum.saturating_add(pointer.len);
         }
         if let Some(prefixes) = self.prefixes.as_mut().filter(|_| new_key) {
             prefixes.key(&self.last_key, entry);

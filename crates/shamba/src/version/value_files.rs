@@ -20,7 +20,7 @@ pub(crate) struct ValueFile {
 impl ValueFile {
     /// The bytes of all its values.
     pub(crate) fn bytes(&self) -> u64 {
-        self.file.pointed_to().map(|(_, bytes)| bytes).sum()
+        self.file.pointed_to().next().map_or(0, |(_, bytes)| bytes)
     }
 
     /// Bytes of values that no table points to.

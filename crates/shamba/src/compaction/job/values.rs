@@ -10,11 +10,13 @@ use crate::base::clock::Moment;
 use crate::base::expiring::{self, EXPIRY_BYTES};
 use crate::base::key::{EntryKind, Tag};
 use crate::base::pointer::ValuePointer;
-use crate::budget::Role;
+use crate::budget::{Role, most_of_value};
 use crate::error::{Error, Result};
 use crate::fs::Access;
-use crate::table::{LookupTotals, TableBuildOptions, TableBuilder, TableCache, TableValue};
-use crate::version::{FileInfo, ValueFiles};
+use crate::table::{
+    LookupTotals, TableBuildOptions, TableBuilder, TableCache, TableSummary, TableValue,
+};
+use crate::version::{AddedFile, FileInfo, FileMeta, VALUE_LEVEL, ValueFiles};
 
 /// Which values go to value files, and where those are that entries point to.
 #[derive(Clone)]
@@ -168,20 +170,58 @@ impl<'o> ValueWriter<'o> {
         }
     }
 
-    /// The value that a filter is to be asked about, of an entry that points to it.
+    /// The value that an entry points to, for a filter or an operator; none of one that there may
+    /// be no memory for, such as those in pieces.
     pub(super) fn load(&self, key: &[u8], tag: Tag, stored: &[u8]) -> Result<Option<TableValue>> {
         let Some(kind) = tag.kind().filter(|kind| kind.is_pointer()) else {
             return Ok(None);
         };
         let pointer = ValuePointer::read(split(kind, stored).1);
         let separation = &self.output.separation;
+        let most = most_of_value(self.output.budget.limit());
         let Some(held) = separation.values.get(pointer.file) else {
             return Ok(None);
         };
+        if pointer.is_in_pieces() || pointer.len > most {
+            return Ok(None);
+        }
         let mut totals = LookupTotals::default();
         let tables = separation.tables;
         let value = tables.value_of(&held.file, key, pointer, &mut totals);
         value.map(Some)
+    }
+}
+
+impl NewTable {
+    /// What the tree is told of a table, as far as its properties say it.
+    pub(super) fn info_of(number: u64, summary: &TableSummary) -> FileInfo {
+        let properties = &summary.properties;
+        FileInfo {
+            number,
+            size: summary.len,
+            entries: properties.entries,
+            tombstones: properties.tombstones,
+            smallest: properties.smallest.as_slice().into(),
+            largest: properties.largest.as_slice().into(),
+            min_seq: properties.min_seq,
+            max_seq: properties.max_seq,
+            filter_bytes: properties.filter_bytes,
+            index_bytes: properties.index_bytes,
+            salt: summary.salt,
+            ..FileInfo::default()
+        }
+    }
+
+    /// A value file as an edit adds it, which is the database's install of this number.
+    pub(crate) fn as_value_file(&self, created: u64) -> AddedFile {
+        AddedFile {
+            level: VALUE_LEVEL,
+            run: 0,
+            file: FileMeta::new(&FileInfo {
+                created,
+                ..self.info.clone()
+            }),
+        }
     }
 }
 
@@ -214,6 +254,7 @@ fn begin(output: &MergeOutput<'_>) -> Result<CurrentFile> {
     let options = TableBuildOptions {
         filter: TableBuildOptions::default().filter,
         other_filter: None,
+        prefixes: None,
         keep: None,
         ..output.options.clone()
     };

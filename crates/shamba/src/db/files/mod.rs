@@ -11,6 +11,7 @@ pub(super) mod due;
 pub(super) mod filenames;
 pub(super) mod hints;
 mod unflushed;
+mod values;
 pub(super) mod warm;
 
 use std::collections::BTreeMap;
@@ -29,9 +30,8 @@ use crate::compaction::job::{NewTable, table_path};
 use crate::error::{Error, Result};
 use crate::fs::FileLock;
 use crate::memtable::Memtable;
-use crate::options::KeyspaceOptions;
 use crate::table::TableCache;
-use crate::version::{Feature, Manifest, Obsolete, RemovedFile, VALUE_LEVEL, VersionEdit};
+use crate::version::{Feature, Manifest, Obsolete, VersionEdit};
 use due::DueList;
 use unflushed::Unflushed;
 use warm::WarmFile;
@@ -276,39 +276,6 @@ impl Files {
         Ok(())
     }
 
-    /// Has an edit take out the value files to which nothing points after it.
-    fn take_out_values(&self, tree: &Tree, edit: &mut VersionEdit) -> Result<()> {
-        for change in edit.keyspaces.iter_mut().filter(|change| !change.drop) {
-            let version = tree.manifest.version(change.id);
-            let (Some(version), Some(keyspace)) = (version, tree.keyspaces.get(&change.id)) else {
-                continue;
-            };
-            let values = version.value_files();
-            let pending = keyspace.pending_values();
-            pending.flushed(keyspace.flushed_seq());
-            let flushed = change.flushed_seq.unwrap_or(0);
-            let flushed = flushed.max(keyspace.flushed_seq());
-            // What logs point to is known once they are replayed.
-            let replayed = self.replayed.load(Ordering::Acquire);
-            let was_pointed_to = |number| values.get(number).is_some_and(|held| held.live > 0);
-            let is_held =
-                |number| !(replayed || was_pointed_to(number)) || pending.holds(number, flushed);
-            let left = values.left_by(change, is_held);
-            let left = left.map_err(|wrong| Error::corruption("MANIFEST", 0, wrong.to_string()))?;
-            let gone = left.into_iter().map(|file| RemovedFile {
-                level: VALUE_LEVEL,
-                file,
-            });
-            change.removes.extend(gone);
-        }
-        Ok(())
-    }
-
-    /// All that logs point to is in memtables or tables.
-    pub(super) fn set_replayed(&self) {
-        self.replayed.store(true, Ordering::Release);
-    }
-
     /// Has the manifest say that the database uses a feature, if it does not yet, before anything
     /// of it is written.
     pub(super) fn state_feature(&self, feature: Feature) -> Result<()> {
@@ -321,14 +288,6 @@ impl Files {
         }
         self.stated.fetch_or(feature.bit(), Ordering::Relaxed);
         Ok(())
-    }
-
-    /// The same of value files, before any may be written.
-    pub(super) fn state_value_files(&self, options: &KeyspaceOptions) -> Result<()> {
-        match options.value_files_from {
-            Some(_) => self.state_feature(Feature::ValueFiles),
-            None => Ok(()),
-        }
     }
 
     /// Logs an edit of a keyspace and shows readers what it makes of it.

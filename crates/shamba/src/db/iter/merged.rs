@@ -52,7 +52,10 @@ impl Cursor {
         if self.is_lost() {
             return Ok(());
         }
-        self.value = operands.merge(&key, base.as_deref())?;
+        self.value.clear();
+        if !self.options.keys_only {
+            self.value = operands.merge(&key, base.as_deref())?;
+        }
         self.key = key;
         self.place = Position::Merged;
         self.account()
@@ -67,10 +70,11 @@ impl Cursor {
                 expiring::at(self.merge.value(), time).map(<[u8]>::to_vec)
             }
             Some(EntryKind::Pointer | EntryKind::ExpiringPointer) => match self.before_value(tag) {
-                Some(_) => Some(
-                    self.load(self.merge.key(), tag, self.merge.value())?
-                        .to_vec(),
-                ),
+                Some(_) if self.options.keys_only => Some(Vec::new()),
+                Some(_) => {
+                    let loaded = self.load(self.merge.key(), tag, self.merge.value());
+                    Some(loaded?.0.to_vec())
+                }
                 None => None,
             },
             Some(EntryKind::Delete | EntryKind::Operand) | None => None,

@@ -134,8 +134,11 @@ pub(super) fn sources(
     let covers = RangeCovers::new(tables, (memtables, lost.as_ref()), numbered, seq);
     sources.extend(runs().map(|run| {
         let files = RunFiles::Run(run.clone());
-        let run = RunIter::new(tables.clone(), files, scan.clone());
-        IterSource::Run(run.within(prefix.cloned()))
+        let mut run = RunIter::new(tables.clone(), files, scan.clone());
+        if let Some(prefix) = prefix {
+            run.stay_within(prefix);
+        }
+        IterSource::Run(run)
     }));
     IterSources {
         bytes: sources.capacity() as u64 * SOURCE_BYTES + state.version.bytes_of_change(),

@@ -301,7 +301,10 @@ impl Compactor {
         let input = input_bytes(&options);
         // Of each input a block of the usual size and a key; of large entries one at a time, with
         // the block that it fills.
-        let entry = |file: &FileMeta| 2 * file.size() / file.entries().max(1);
+        let entry = |file: &FileMeta| {
+            let values: u64 = file.pointed_to().map(|(_, bytes)| bytes).sum();
+            2 * file.size().max(values) / file.entries().max(1)
+        };
         let of_input = |of: &TaskInput| {
             let entries = of.files.iter().map(entry);
             let block = entries

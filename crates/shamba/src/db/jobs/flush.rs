@@ -205,7 +205,7 @@ impl Flusher {
         output.options.keep = heirs.as_ref().map(Heirs::keep);
         output.sync = sync;
         let retain = Retain::new(boundaries, bottom);
-        self.files.state_value_files(&options)?;
+        self.files.state_value_files(&output)?;
         let tables = write_tables(&mut memtable.iter(), ranges, retain, &output)?;
         drop(output);
         Ok(Some(Written {

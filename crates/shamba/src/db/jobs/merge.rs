@@ -186,7 +186,7 @@ impl Merger {
             heirs.and_then(|inheritance| Heirs::of(inheritance, &self.shared.options().memory));
         output.options.keep = heirs.as_ref().map(Heirs::keep);
         let retain = Retain::new(boundaries.clone(), task.bottom);
-        self.files.state_value_files(&keyspace.options())?;
+        self.files.state_value_files(&output)?;
         let ranges = self.fragments(&task.inputs, Vec::new(), cut.map_or(Vec::new(), end_after));
         let mut tables = write_tables(&mut merged, ranges, retain, &output)?;
         let rests = match cut {

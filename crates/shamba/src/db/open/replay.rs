@@ -19,7 +19,7 @@ use crate::db::read::pointer_in;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::version::VersionEdit;
-use crate::wal::{Record, Survey};
+use crate::wal::{Record, RecoveryMode, Survey};
 
 /// Applies what the logs hold beyond the tables. Logs that are whole are kept beside the memtables
 /// made of them, as if this run had written them; of others, and where they are too many or too
@@ -192,14 +192,16 @@ impl<'a> LogReplay<'a> {
                     }
                 };
                 // What it points to stays until it is in a table.
+                let mut is_whole = true;
                 if let OpKind::Entry(kind) = op.kind
                     && kind.is_pointer()
                 {
                     let pointer = pointer_in(Tag::new(seq, kind), op.value);
                     keyspace.pending_values().written(pointer.file, seq);
-                    self.check_value_file(keyspace, pointer)?;
+                    is_whole = self.has_value_file(keyspace, pointer, record.log)?;
                 }
-                if self.make_room(keyspace, size)? && !insert(&keyspace.state().active) {
+                if is_whole && self.make_room(keyspace, size)? && !insert(&keyspace.state().active)
+                {
                     return Err(Error::ValueTooLarge {
                         len: op.value.len(),
                         max: self.db.writes().max_value(),
@@ -214,15 +216,27 @@ impl<'a> LogReplay<'a> {
         Ok(last)
     }
 
-    /// What is only read may have seen the manifest before a writer added the file, and the log
-    /// after.
-    fn check_value_file(&self, keyspace: &KeyspaceInner, pointer: ValuePointer) -> Result<()> {
-        let read_only = self.db.shared().options().read_only;
-        if !read_only || keyspace.version().value_files().get(pointer.file).is_some() {
-            return Ok(());
+    /// Whether the value file is there that an operation of a log points to. Who only reads may
+    /// have seen the manifest before a writer added the file, and the log after, and looks again;
+    /// where what is damaged is passed over, the operation is.
+    fn has_value_file(
+        &self,
+        keyspace: &KeyspaceInner,
+        pointer: ValuePointer,
+        log: u64,
+    ) -> Result<bool> {
+        if keyspace.version().value_files().get(pointer.file).is_some() {
+            return Ok(true);
         }
-        let path = self.db.files().tables().path_of(pointer.file);
-        let what = "a log points to this value file, which the manifest does not have";
+        let shared = self.db.shared();
+        let path = log_path(shared.dir(), log);
+        let file = pointer.file;
+        let what =
+            format!("a record points to value file {file}, which the manifest does not have");
+        if shared.options().recovery == RecoveryMode::SkipDamaged && !shared.options().read_only {
+            log::warn!("{}: {what}: passed over", path.display());
+            return Ok(false);
+        }
         Err(Error::corruption(path, 0, what))
     }
 

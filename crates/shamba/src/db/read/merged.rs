@@ -137,7 +137,13 @@ impl PointReader<'_> {
             Some(EntryKind::Expiring) => expiring::at(stored, self.time()).map(<[u8]>::to_vec),
             Some(EntryKind::Pointer | EntryKind::ExpiringPointer) => {
                 match self.pointer_of::<Value>(tag, stored) {
-                    Found::Pointer => self.find_pointed(key)?.into_value(),
+                    Found::Pointer => {
+                        // Before it is read: there may be no memory for it.
+                        let budget = self.path.shared.budget();
+                        let mut held = budget.open_account(Role::Iterators);
+                        held.grow_iterator(self.pointer.get().len, 1)?;
+                        self.find_pointed(key)?.into_value()
+                    }
                     _ => None,
                 }
                 .map(Value::into_vec)

@@ -153,8 +153,9 @@ impl<'a> TransactionIter<'a> {
                 // What it merged, it merged into what is read, if that is not its own.
                 (read, Some((key, own))) => {
                     let value = match own {
-                        OwnEntry::Value(value) => Some(Value::owned(value)),
                         OwnEntry::Deleted => None,
+                        _ if self.range.keys_only => Some(Value::owned(&[])),
+                        OwnEntry::Value(value) => Some(Value::owned(value)),
                         OwnEntry::Merged(own) => {
                             let below = read.as_ref().map(|(_, value)| &**value);
                             Some(merged(&sources.keyspace, key, &own, below)?)
