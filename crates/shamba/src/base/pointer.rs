@@ -2,7 +2,8 @@
 //! file, and where in it.
 
 use super::coding::{put_varint, take_varint};
-use super::key::{MAX_SEQNO, SeqNo};
+use super::expiring::EXPIRY_BYTES;
+use super::key::{EntryKind, MAX_SEQNO, SeqNo};
 
 /// The most bytes of a pointer.
 pub(crate) const MAX_POINTER_LEN: usize = 3 * 10;
@@ -13,6 +14,13 @@ const IN_PIECES: SeqNo = MAX_SEQNO;
 /// The key of a piece in its file.
 pub(crate) const fn piece_key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
+}
+
+/// The bytes of a stored value that say when the entry expires, if it does, and those behind them:
+/// the value, or what points to it.
+pub(crate) fn split(kind: EntryKind, stored: &[u8]) -> (&[u8], &[u8]) {
+    let at = if kind.expires() { EXPIRY_BYTES } else { 0 };
+    stored.split_at_checked(at).unwrap_or((stored, &[]))
 }
 
 /// Where a value lies.

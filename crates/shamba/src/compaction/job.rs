@@ -417,15 +417,25 @@ fn options_of(number: u64, all: &TableBuildOptions) -> TableBuildOptions {
     options
 }
 
-fn begin(output: &MergeOutput<'_>, shadowed_before: u64) -> Result<Current> {
-    let number = output.next_file.fetch_add(1, Ordering::Relaxed);
-    let path = table_path(output.dir, number);
-    let file = output
-        .fs
+/// Begins the file of a table of this number.
+fn begin_file(
+    (fs, dir): (&Arc<dyn Fs>, &Path),
+    number: u64,
+    options: &TableBuildOptions,
+    memory: Reservation,
+) -> Result<TableBuilder> {
+    let path = table_path(dir, number);
+    let file = fs
         .create(&path, Access::Direct)
         .map_err(|e| Error::io("create", &path, e))?;
+    let options = options_of(number, options);
+    Ok(TableBuilder::new(file, path, options, memory))
+}
+
+fn begin(output: &MergeOutput<'_>, shadowed_before: u64) -> Result<Current> {
+    let number = output.next_file.fetch_add(1, Ordering::Relaxed);
     let memory = output.budget.reserve(Role::Compaction, 0);
-    let builder = TableBuilder::new(file, path, options_of(number, &output.options), memory);
+    let builder = begin_file((output.fs, output.dir), number, &output.options, memory)?;
     Ok(Current {
         number,
         builder,

@@ -3,7 +3,7 @@
 //!
 //! A value that is longer than a piece becomes a value file of its own, durable and in the tree
 //! before the entry that points to it is logged ([`PendingValues`] keeps it there). A crash in
-//! between leaves a file to which nothing points, which the next edit takes out.
+//! between leaves a file to which nothing points, which the next open takes out.
 //!
 //! [`PendingValues`]: super::keyspaces::PendingValues
 
@@ -164,12 +164,11 @@ impl Db {
     pub fn put_reader_with(
         &self,
         key: impl AsRef<[u8]>,
-        mut value: impl Read,
+        value: impl Read,
         options: WriteOptions,
     ) -> Result<()> {
-        let inner = self.inner();
-        let keyspace = inner.default_keyspace();
-        put_reader(inner, keyspace, key.as_ref(), &mut value, options)
+        let keyspace = self.default_keyspace();
+        keyspace.put_reader_with(key, value, options)
     }
 
     /// The value of a key of the default keyspace as it is now, to be read in pieces. Later writes
@@ -178,8 +177,7 @@ impl Db {
     /// # Errors
     /// As [`Db::get`].
     pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
-        let keyspace = self.inner().default_keyspace();
-        ValueReader::find(&self.shared, keyspace, key.as_ref(), None)
+        self.default_keyspace().get_reader(key)
     }
 }
 

@@ -18,9 +18,8 @@ use super::source::label;
 use super::table_blocks::BlockRef;
 use super::top_index::PartitionEntry;
 use crate::base::digest::KeyDigest;
-use crate::base::expiring::EXPIRY_BYTES;
 use crate::base::key::{self, EntryKind, Tag};
-use crate::base::pointer::ValuePointer;
+use crate::base::pointer::{ValuePointer, split};
 use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::filter;
@@ -227,10 +226,8 @@ impl Verifier<'_> {
         if new_key && !self.table.plan.modules.is_empty() {
             self.digests.push(KeyDigest::of(entry));
         }
-        let pointer = tag.kind().filter(|kind| kind.is_pointer()).map(|kind| {
-            let from = if kind.expires() { EXPIRY_BYTES } else { 0 };
-            ValuePointer::parse(value.get(from..).unwrap_or_default())
-        });
+        let pointer = tag.kind().filter(|kind| kind.is_pointer());
+        let pointer = pointer.map(|kind| ValuePointer::parse(split(kind, value).1));
         if let Some(Some(pointer)) = pointer {
             let sum = self.report.points_to.entry(pointer.file).or_default();
             *sum = sum.saturating_add(pointer.len);

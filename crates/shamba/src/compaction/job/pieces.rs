@@ -5,12 +5,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{NewTable, options_of, table_path};
+use super::{NewTable, begin_file, table_path};
 use crate::base::key::{EntryKind, Tag};
 use crate::base::pointer::{ValuePointer, piece_key};
 use crate::budget::{Budget, Role, table_buffer};
 use crate::error::{Error, Result};
-use crate::fs::{Access, Fs};
+use crate::fs::Fs;
 use crate::table::{TableBuildOptions, TableBuilder};
 use crate::version::FileInfo;
 
@@ -33,16 +33,12 @@ impl<'a> PiecesWriter<'a> {
         number: u64,
         budget: &Arc<Budget>,
     ) -> Result<Self> {
-        let path = table_path(dir, number);
-        let file = fs
-            .create(&path, Access::Direct)
-            .map_err(|e| Error::io("create", &path, e))?;
         let options = TableBuildOptions {
             write_buffer: table_buffer(budget.limit()) as usize,
             ..TableBuildOptions::default()
         };
         let memory = budget.reserve(Role::Wal, 0);
-        let builder = TableBuilder::new(file, path, options_of(number, &options), memory);
+        let builder = begin_file((fs, dir), number, &options, memory)?;
         Ok(PiecesWriter {
             fs,
             dir,

@@ -5,14 +5,13 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{MergeOutput, NewTable, NewTables, options_of, table_path};
+use super::{MergeOutput, NewTable, NewTables, begin_file, table_path};
 use crate::base::clock::Moment;
-use crate::base::expiring::{self, EXPIRY_BYTES};
+use crate::base::expiring;
 use crate::base::key::{EntryKind, Tag};
-use crate::base::pointer::ValuePointer;
+use crate::base::pointer::{ValuePointer, split};
 use crate::budget::{Role, most_of_value};
-use crate::error::{Error, Result};
-use crate::fs::Access;
+use crate::error::Result;
 use crate::table::{
     LookupTotals, TableBuildOptions, TableBuilder, TableCache, TableSummary, TableValue,
 };
@@ -225,12 +224,6 @@ impl NewTable {
     }
 }
 
-/// The bytes that say when an entry expires, if it does, and those behind them.
-pub(super) fn split(kind: EntryKind, stored: &[u8]) -> (&[u8], &[u8]) {
-    let at = if kind.expires() { EXPIRY_BYTES } else { 0 };
-    stored.split_at_checked(at).unwrap_or((stored, &[]))
-}
-
 /// The bytes of a value that an entry points to, and the number of its file.
 pub(super) fn pointed_to(tag: Tag, stored: &[u8]) -> Option<ValuePointer> {
     let kind = tag.kind().filter(|kind| kind.is_pointer())?;
@@ -245,11 +238,6 @@ pub(super) fn expiry_of(tag: Tag, stored: &[u8]) -> Option<Moment> {
 
 fn begin(output: &MergeOutput<'_>) -> Result<CurrentFile> {
     let number = output.next_file.fetch_add(1, Ordering::Relaxed);
-    let path = table_path(output.dir, number);
-    let file = output
-        .fs
-        .create(&path, Access::Direct)
-        .map_err(|e| Error::io("create", &path, e))?;
     // Whoever comes knows that the key is there.
     let options = TableBuildOptions {
         filter: TableBuildOptions::default().filter,
@@ -259,7 +247,7 @@ fn begin(output: &MergeOutput<'_>) -> Result<CurrentFile> {
         ..output.options.clone()
     };
     let memory = output.budget.reserve(Role::Compaction, 0);
-    let builder = TableBuilder::new(file, path, options_of(number, &options), memory);
+    let builder = begin_file((output.fs, output.dir), number, &options, memory)?;
     Ok(CurrentFile {
         number,
         builder,

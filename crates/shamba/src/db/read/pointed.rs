@@ -1,9 +1,9 @@
 //! Lookups of a key whose newest entry points into a value file.
 
 use super::{Found, PointReader, ReadPath, Value};
-use crate::base::expiring::{self, EXPIRY_BYTES};
+use crate::base::expiring;
 use crate::base::key::Tag;
-use crate::base::pointer::ValuePointer;
+use crate::base::pointer::{ValuePointer, split};
 use crate::db::keyspaces::KeyspaceInner;
 use crate::db::visibility::SnapshotPoint;
 use crate::error::{Error, Result};
@@ -111,7 +111,6 @@ impl PointReader<'_> {
 
 /// The pointer of an entry, behind the moment when it expires if it does.
 pub(in crate::db) fn pointer_in(tag: Tag, stored: &[u8]) -> ValuePointer {
-    let expires = tag.kind().is_some_and(|kind| kind.expires());
-    let from = if expires { EXPIRY_BYTES } else { 0 };
-    ValuePointer::read(stored.get(from..).unwrap_or_default())
+    let pointer = |kind| ValuePointer::read(split(kind, stored).1);
+    tag.kind().map_or(ValuePointer::NOWHERE, pointer)
 }
