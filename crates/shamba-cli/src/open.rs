@@ -50,6 +50,10 @@ pub struct EngineArgs {
     /// bytes), delimiter:C (up to this character, with it) or none [default: none]
     #[arg(long, value_name = "KIND")]
     pub prefix_filter: Option<Prefixes>,
+    /// Bits per key of a filter of ranges in tables, 4 to 32, for scans from one key to another; 0
+    /// for none [default: 0]
+    #[arg(long, value_name = "BITS", conflicts_with = "prefix_filter")]
+    pub range_filter: Option<f64>,
     /// Whether filters and indexes are cut into pages by key range [default: true]
     #[arg(long, value_name = "BOOL")]
     pub partitioned: Option<bool>,
@@ -230,6 +234,9 @@ impl EngineArgs {
         set(&mut filter.partitioned, self.partitioned);
         let prefix = self.prefix_filter.clone().map(|prefixes| prefixes.0);
         set(&mut options.prefix, prefix);
+        if let Some(bits) = self.range_filter {
+            options.range_filter = (bits != 0.0).then_some(bits);
+        }
         options
     }
 

@@ -379,13 +379,13 @@ fn reads(counters: &Counters) -> String {
         row("index", counters.index_reads, counters.index_pages),
         row("filter", counters.filter_reads, counters.filter_pages),
     ];
-    let scans = match counters.prefix_probes {
+    let scans = match counters.scan_filter_probes {
         0 => String::new(),
         probes => format!(
-            "\nby scans within a prefix: {} filters of prefixes asked, {} tables left out, {} pages of these filters read",
+            "\nby scans: {} filters of prefixes or ranges asked, {} tables left out, {} pages of these filters read",
             show::number(probes),
-            show::number(counters.prefix_negatives),
-            show::number(counters.prefix_pages),
+            show::number(counters.scan_filter_negatives),
+            show::number(counters.scan_filter_pages),
         ),
     };
     format!(

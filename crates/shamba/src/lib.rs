@@ -289,6 +289,7 @@
 //! | [`Db::range`], [`Db::prefix`] | the same | `range` | `set_iterate_range` |
 //! | [`Cursor`] | | | `raw_iterator` |
 //! | [`KeyspaceOptions::prefix`] | | | `set_prefix_extractor` |
+//! | [`KeyspaceOptions::range_filter`] | | | |
 //! | [`Db::merge`], [`Options::merge_operator`] | | | `merge`, `set_merge_operator` |
 //! | [`Options::compaction_filter`] | | | `set_compaction_filter` |
 //! | [`WriteBatch`], [`Db::write`] | `batch`, `commit` | | `WriteBatch`, `write` |
@@ -346,6 +347,7 @@ mod memtable;
 mod metrics;
 mod operator;
 mod options;
+mod ordered;
 mod policy;
 mod table;
 mod value;

@@ -126,14 +126,16 @@ counters! {
     write_stall_micros,
     /// Iterators opened.
     iterators,
-    /// Tables whose filter of prefixes was asked by scans ([`KeyspaceOptions::prefix`]).
+    /// Tables whose filter of prefixes or ranges was asked by scans ([`KeyspaceOptions::prefix`],
+    /// [`KeyspaceOptions::range_filter`]).
     ///
     /// [`KeyspaceOptions::prefix`]: crate::KeyspaceOptions::prefix
-    prefix_probes,
-    /// Tables that scans left out, since that filter said that they have no key of the prefix.
-    prefix_negatives,
-    /// Pages of filters of prefixes read by scans.
-    prefix_pages,
+    /// [`KeyspaceOptions::range_filter`]: crate::KeyspaceOptions::range_filter
+    scan_filter_probes,
+    /// Tables that scans left out, since that filter said that they have no key for them.
+    scan_filter_negatives,
+    /// Pages of these filters read by scans.
+    scan_filter_pages,
     /// Transactions that were committed with something to write.
     transactions,
     /// Commits of transactions that were refused, since others had written what they depend on.

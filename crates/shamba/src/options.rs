@@ -10,6 +10,7 @@
 //! file records by itself how to decode it, so any option may differ from one open to the next.
 
 mod auto;
+mod check;
 mod compaction_filter;
 mod design;
 mod device;
@@ -40,6 +41,7 @@ use crate::wal::RecoveryMode;
 
 pub use crate::table::Compression;
 pub use auto::AutoDesign;
+use check::range;
 pub(crate) use compaction_filter::CompactionFilters;
 pub use design::Design;
 pub use device::DeviceCosts;
@@ -93,6 +95,13 @@ pub struct KeyspaceOptions {
     /// each prefix of a table, and memory only where scans gain by it. Tables of before, or of
     /// another definition, are scanned as without.
     pub prefix: Option<Prefix>,
+    /// Bits per key of a filter of ranges in new tables, 4 to 32, so that scans between two bounds
+    /// do not read tables that have no key there. Default `None`; 10 let one range in 256 pass that
+    /// has no key, if it is shorter than what lies between keys mostly. For keys that are numbers,
+    /// or begin with some, of any length; of text little is known in so few bits, and a
+    /// [`prefix`](Self::prefix) does better, beside which it cannot be. It takes memory only where
+    /// scans gain by it. Tables of before are scanned as without.
+    pub range_filter: Option<f64>,
     /// Which modules of a filter lookups read. Default: any, as each lookup weighs it.
     pub filter_policy: FilterPolicy,
     /// Lookups after which the filter policy looks at the statistics of files and decides anew, at
@@ -138,6 +147,7 @@ impl Default for KeyspaceOptions {
             compression: vec![Compression::None],
             filter: FilterOptions::default(),
             prefix: None,
+            range_filter: None,
             filter_policy: FilterPolicy::default(),
             epoch_lookups: 2048,
             auto_design: None,
@@ -166,20 +176,6 @@ impl KeyspaceOptions {
     /// # Errors
     /// [`Error::InvalidOption`] with the option's name and the allowed values.
     pub fn validate(&self) -> Result<()> {
-        fn range<T: PartialOrd + std::fmt::Display>(
-            name: &'static str,
-            value: T,
-            min: T,
-            max: T,
-        ) -> Result<()> {
-            if value >= min && value <= max {
-                return Ok(());
-            }
-            Err(Error::option(
-                name,
-                format!("{value} is not between {min} and {max}"),
-            ))
-        }
         // The shape of the tree.
         range("size_ratio", self.size_ratio, 2, 1000)?;
         range("write_buffer", self.write_buffer, 4 << 10, 2 << 30)?;
@@ -209,7 +205,7 @@ impl KeyspaceOptions {
         if let ModuleSizes::Proportional { first_bits_per_key } = self.filter.module_sizes {
             range("filter.module_sizes", first_bits_per_key, 0.0, 64.0)?;
         }
-        self.prefix.iter().try_for_each(Prefix::validate)?;
+        prefix::validate_scan_filter(self)?;
         range("epoch_lookups", self.epoch_lookups, 1, u64::MAX)?;
         self.filter_policy.validate()?;
         self.auto_design.iter().try_for_each(AutoDesign::validate)?;

@@ -68,7 +68,8 @@ fn options(fs: &MemFs) -> Options {
 }
 
 fn random_keyspace(rng: &mut Rng, prefix: Option<Prefix>) -> KeyspaceOptions {
-    common::random_keyspace_options(rng).prefix(prefix)
+    let options = common::random_keyspace_options(rng);
+    options.range_filter(None).prefix(prefix)
 }
 
 /// Keys of a few tenants and directories, some without any, so that many ranges are empty.
@@ -335,12 +336,15 @@ fn empty_scans_read_less_than_half_of_what_they_do_without() {
     let (before, none) = pages_of_empty_scans(&without, memory);
     let (now, counters) = pages_of_empty_scans(&with, memory);
     assert!(now < before / 2.0, "{now} pages a scan, {before} without");
-    assert_eq!((none.prefix_probes, none.prefix_negatives), (0, 0));
+    assert_eq!(
+        (none.scan_filter_probes, none.scan_filter_negatives),
+        (0, 0)
+    );
     assert!(
-        counters.prefix_negatives > counters.prefix_probes / 2,
+        counters.scan_filter_negatives > counters.scan_filter_probes / 2,
         "{counters:?}"
     );
-    assert!(counters.prefix_pages > 0);
+    assert!(counters.scan_filter_pages > 0);
 }
 
 /// Of a table without the prefix of a scan the range tombstones count all the same.
@@ -367,8 +371,8 @@ fn a_table_that_is_left_out_still_hides() {
     assert_eq!(db.prefix("b/1").count(), 0);
     assert_eq!(db.prefix("bb/").count(), 0);
     let after = db.stats().counters;
-    assert!(after.prefix_negatives > before.prefix_negatives);
-    assert!(after.prefix_probes > after.prefix_negatives);
+    assert!(after.scan_filter_negatives > before.scan_filter_negatives);
+    assert!(after.scan_filter_probes > after.scan_filter_negatives);
 }
 
 #[test]
@@ -379,7 +383,7 @@ fn each_directory_of_a_path_is_a_prefix() {
     db.put("a/b/c", "").unwrap();
     db.put("z/z/z", "").unwrap();
     db.flush().unwrap();
-    let negatives = || db.stats().counters.prefix_negatives;
+    let negatives = || db.stats().counters.scan_filter_negatives;
     for (prefix, count) in [("a/", 1), ("a/b/", 1), ("a/b/c", 1), ("z/z/", 1)] {
         assert_eq!(db.prefix(prefix).count(), count, "{prefix}");
         assert_eq!(negatives(), 0, "{prefix}");
@@ -389,9 +393,9 @@ fn each_directory_of_a_path_is_a_prefix() {
         assert_eq!(negatives(), number as u64 + 1, "{prefix}");
     }
     // What lies in no prefix asks nothing.
-    let probes = db.stats().counters.prefix_probes;
+    let probes = db.stats().counters.scan_filter_probes;
     assert_eq!(db.prefix("m").count() + db.range("b".."y").count(), 0);
-    assert_eq!(db.stats().counters.prefix_probes, probes);
+    assert_eq!(db.stats().counters.scan_filter_probes, probes);
 }
 
 /// A function by which every beginning of a key is a prefix, or of every other key: no filter of
@@ -420,7 +424,7 @@ fn a_function_of_very_many_prefixes_has_no_filter() {
             assert_eq!(found.len(), count.count());
         }
         assert!(db.prefix([3, 4]).count() < 10);
-        assert!(db.stats().counters.prefix_probes > 0);
+        assert!(db.stats().counters.scan_filter_probes > 0);
         db.verify().unwrap().check().unwrap();
     }
 }
@@ -458,8 +462,8 @@ fn tables_of_another_definition_are_scanned_as_without() {
             assert_eq!(db.prefix(tenant(number)).count(), count);
         }
         let counters = db.stats().counters;
-        assert_eq!(counters.prefix_negatives > 0, asks, "{prefix:?}");
-        assert_eq!(counters.prefix_probes > 0, asks, "{prefix:?}");
+        assert_eq!(counters.scan_filter_negatives > 0, asks, "{prefix:?}");
+        assert_eq!(counters.scan_filter_probes > 0, asks, "{prefix:?}");
         drop(db);
         // What was named is kept.
         let db = options(&fs).open(DIR).unwrap();
@@ -472,11 +476,11 @@ fn tables_of_another_definition_are_scanned_as_without() {
     db.put("t00/x", "").unwrap();
     db.compact_range(None, None).unwrap();
     assert_eq!(db.prefix(tenant(7)).count(), 0);
-    assert_eq!(db.stats().counters.prefix_negatives, 1);
+    assert_eq!(db.stats().counters.scan_filter_negatives, 1);
     db.alter_keyspace("default", KeyspaceOptions::new())
         .unwrap();
     assert_eq!(db.prefix(tenant(7)).count(), 0);
-    assert_eq!(db.stats().counters.prefix_probes, 1);
+    assert_eq!(db.stats().counters.scan_filter_probes, 1);
 }
 
 #[test]
@@ -505,7 +509,7 @@ fn a_function_that_was_not_given_is_refused_by_name_where_it_is_named() {
         assert_eq!(db.default_keyspace().options().prefix, keyspace.prefix);
         assert_eq!(db.prefix(tenant(7)).count(), 0);
         assert_eq!(db.prefix(tenant(8)).count(), 5);
-        assert_eq!(db.stats().counters.prefix_probes > 0, asks);
+        assert_eq!(db.stats().counters.scan_filter_probes > 0, asks);
         db.verify().unwrap().check().unwrap();
     }
     let named = [Prefix::Fixed(0), Prefix::Function(String::new())];
@@ -571,7 +575,7 @@ fn damage_to_the_filter_costs_reads_alone() {
                 assert_eq!(db.prefix(tenant(number)).rev().count(), count);
             }
             let counters = db.stats().counters;
-            assert_eq!(counters.prefix_negatives, 0, "{at}");
+            assert_eq!(counters.scan_filter_negatives, 0, "{at}");
             assert!(counters.corrupt_filters > 0, "{at}");
             let damaged = db.verify().unwrap();
             assert!(damaged.check().is_err(), "{at}");
@@ -612,8 +616,8 @@ fn every_kind_of_filter_leaves_tables_out() {
                 assert_eq!(db.prefix(user(2 * number + 1)).count(), 0);
             }
             let after = db.stats().counters;
-            let negatives = after.prefix_negatives - before.prefix_negatives;
-            assert_eq!(before.prefix_negatives, 0);
+            let negatives = after.scan_filter_negatives - before.scan_filter_negatives;
+            assert_eq!(before.scan_filter_negatives, 0);
             seen.insert(format!("{family:?} {partitioned}"), negatives);
             db.verify().unwrap().check().unwrap();
         }

@@ -138,6 +138,23 @@ pub(crate) fn prefix(key: &[u8]) -> u64 {
     }
 }
 
+/// The length of the common prefix of two byte strings.
+#[inline]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let (a8, _) = a.as_chunks::<8>();
+    let (b8, _) = b.as_chunks::<8>();
+    let mut len = 0;
+    for (x, y) in a8.iter().zip(b8) {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return len + differ.trailing_zeros() as usize / 8;
+        }
+        len += 8;
+    }
+    let rest = a.iter().skip(len).zip(b.iter().skip(len));
+    len + rest.take_while(|(x, y)| x == y).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::Tag;
 use crate::error::Result;
-use crate::filter::PrefixScan;
+use crate::filter::FilteredScan;
 use crate::fs::Purpose;
 use crate::table::{PrefixAnswer, PrefixVisit, ScanOptions, Table, TableCache, TableIter};
 use crate::version::{FileMeta, Run};
@@ -60,7 +60,7 @@ pub(crate) struct RunIter {
     files: RunFiles,
     scan: ScanOptions,
     /// The prefix that the scan lies in.
-    prefix: Option<Arc<PrefixScan>>,
+    prefix: Option<Arc<FilteredScan>>,
     at: usize,
     current: Option<TableIter>,
     /// Set while the cursor waits in front of file `at`: where it is going.
@@ -87,13 +87,13 @@ impl RunIter {
     }
 
     /// Has it be of a scan that lies in a prefix.
-    pub(crate) fn stay_within(&mut self, prefix: &Arc<PrefixScan>) {
+    pub(crate) fn stay_within(&mut self, prefix: &Arc<FilteredScan>) {
         self.prefix = Some(Arc::clone(prefix));
     }
 
     /// Asks file `at`, where the scan would look for its place, for its prefix.
     #[cold]
-    fn ask(&self, scan: &PrefixScan, at: usize) -> Result<Asked> {
+    fn ask(&self, scan: &FilteredScan, at: usize) -> Result<Asked> {
         let Some(file) = self.files.get(at) else {
             return Ok(Asked::Passed(None));
         };

@@ -68,7 +68,7 @@ impl DbInner {
         self.shared().keyspaces().check(0, self.shared().limit())?;
         let functions = &self.shared().options().prefix_functions;
         functions.check(&options)?;
-        let prefixes = functions.rule(&options);
+        let scan_rule = functions.scan_rule(&options);
         let operator = self.shared().options().merge_operators.of(name, None)?;
         let id = tree.manifest.state().next_keyspace;
         // Nothing logged before this moment is the new keyspace's.
@@ -88,7 +88,7 @@ impl DbInner {
         let cache = self.shared().options().memory.cache();
         let inner = KeyspaceInner::new(id, name, options, version, 0, memory, cache);
         inner.set_operator(operator);
-        inner.set_prefixes(prefixes);
+        inner.set_scan_rule(scan_rule);
         let inner = Arc::new(inner);
         tree.add_keyspace(&inner);
         writer.keyspaces.insert(id, inner.clone());

@@ -200,7 +200,9 @@ pub(crate) fn curve(families: Families) -> &'static Curve {
     let (curve, family) = match families {
         Families::Same(Family::Bloom) => (&CURVES[0], curve::Family::Bloom),
         Families::Same(Family::Blocked) => (&CURVES[1], curve::Family::Blocked),
-        Families::Same(Family::Ribbon) | Families::ByLevel => (&CURVES[2], curve::Family::Ribbon),
+        Families::Same(Family::Ribbon | Family::Range) | Families::ByLevel => {
+            (&CURVES[2], curve::Family::Ribbon)
+        }
     };
     curve.get_or_init(|| family.curve().unwrap_or_else(|_| Curve::ideal()))
 }

@@ -70,7 +70,7 @@ fn false_positives_table() {
             .map(|&number| match family {
                 Family::Bloom => fpr::bloom(each, number).unwrap(),
                 Family::Blocked => fpr::blocked(each, number, fpr::LINE_BITS).unwrap(),
-                Family::Ribbon => fpr::ribbon(number).unwrap(),
+                Family::Ribbon | Family::Range => fpr::ribbon(number).unwrap(),
             })
             .product();
         let (mut hits, mut probes) = (0.0, 0u64);
@@ -86,7 +86,7 @@ fn false_positives_table() {
         let name = match family {
             Family::Bloom => "Bloom",
             Family::Blocked => "blocked",
-            Family::Ribbon => "ribbon",
+            Family::Ribbon | Family::Range => "ribbon",
         };
         let numbers = numbers
             .iter()

@@ -19,7 +19,9 @@ pub(crate) mod fuzzing;
 mod parsed;
 mod plan;
 mod prefix;
+mod range;
 mod ribbon;
+mod scan;
 mod writer;
 
 use std::ops::Range;
@@ -35,9 +37,12 @@ pub use choose::{FilterAllocation, ModuleSizes};
 pub(crate) use parsed::{Memo, Parsed};
 pub(crate) use plan::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError};
 pub use prefix::Prefix;
-pub(crate) use prefix::{
-    LONGEST_PREFIX, PrefixFunction, PrefixRule, PrefixScan, blank_block, prefix_plan,
+pub(crate) use prefix::{LONGEST_PREFIX, PrefixFunction, PrefixRule, blank_block};
+pub(crate) use range::{
+    RangeKeys, build as range_block, columns as range_columns, has_ranges,
+    may_hold as range_may_hold, shrink as keep_range_columns,
 };
+pub(crate) use scan::{FilteredScan, ScanRule};
 pub(crate) use writer::FilterWriter;
 
 /// Successive probes multiply the hash by this odd constant (the golden ratio in 64 bits).
@@ -108,7 +113,7 @@ pub(crate) fn keys_filling(module: &ModulePlan, pages: u32, page_payload: usize)
 /// properties state them: as planned, where the plan decides them.
 pub(crate) fn written_millibits(module: &ModulePlan, bytes: u64, keys: u64) -> u32 {
     match module.family {
-        Family::Bloom | Family::Blocked => module.millibits,
+        Family::Bloom | Family::Blocked | Family::Range => module.millibits,
         Family::Ribbon => {
             let millibits = u128::from(bytes) * 8000 / u128::from(keys.max(1));
             u32::try_from(millibits).unwrap_or(u32::MAX).max(1)
@@ -121,7 +126,7 @@ pub(crate) fn written_millibits(module: &ModulePlan, bytes: u64, keys: u64) -> u
 pub(crate) fn hash_of(module: &ModulePlan, number: usize, digest: KeyDigest) -> u64 {
     digest.remix(match module.family {
         Family::Bloom | Family::Blocked => number as u32,
-        Family::Ribbon => RIBBON_REMIX,
+        Family::Ribbon | Family::Range => RIBBON_REMIX,
     })
 }
 
@@ -135,7 +140,7 @@ const fn locate(hash: u64, blocks: u32) -> u32 {
 #[inline]
 pub(crate) const fn blocks_in(module: &ModulePlan, layout: Layout, pages: u32) -> u32 {
     match (layout, module.family) {
-        (Layout::Whole, _) | (_, Family::Ribbon) => 1,
+        (Layout::Whole, _) | (_, Family::Ribbon | Family::Range) => 1,
         (Layout::Partitioned, _) => pages,
     }
 }
@@ -171,6 +176,7 @@ pub(crate) fn column_fpr(module: &ModulePlan) -> f32 {
         Family::Bloom => fpr::bloom(bits, hashes),
         Family::Blocked => fpr::blocked(bits, hashes, fpr::LINE_BITS),
         Family::Ribbon => fpr::ribbon(1),
+        Family::Range => return range::column_fpr(module.columns, module.millibits),
     };
     fpr.map_or(1.0, |fpr| fpr as f32)
 }
@@ -190,6 +196,8 @@ pub(crate) fn rejecting_columns(module: &ModulePlan, block: &[u8], hash: u64) ->
         Family::Bloom => u8::from(!bloom::may_contain(block, hash, module.hashes)),
         Family::Blocked => u8::from(!blocked::may_contain(block, hash, module.hashes)),
         Family::Ribbon => ribbon::rejecting_columns(block, hash),
+        // It knows no hashes.
+        Family::Range => 0,
     }
 }
 
@@ -199,6 +207,7 @@ pub(crate) fn rejecting_columns(module: &ModulePlan, block: &[u8], hash: u64) ->
 pub(crate) fn columns(module: &ModulePlan, block: &[u8]) -> u8 {
     match module.family {
         Family::Bloom | Family::Blocked => u8::from(!block.is_empty()),
+        Family::Range => range::columns(block),
         Family::Ribbon => ribbon::columns(block),
     }
 }
@@ -209,6 +218,7 @@ pub(crate) fn shrink(module: &ModulePlan, block: &[u8], keep: u8) -> Box<[u8]> {
     match module.family {
         Family::Bloom | Family::Blocked if keep & 1 == 0 => Box::default(),
         Family::Bloom | Family::Blocked => block.into(),
+        Family::Range => range::shrink(block, keep).into(),
         Family::Ribbon => ribbon::shrink(block, keep).into(),
     }
 }

@@ -40,6 +40,8 @@ impl<B: Deref<Target = [u8]>> Parsed<B> {
             _ if blocks.is_empty() || blocks.iter().any(|block| block.is_empty()) => return None,
             Family::Bloom => Kind::Bloom(blocks.into_boxed_slice()),
             Family::Blocked => Kind::Blocked(blocks.into_boxed_slice()),
+            // Lookups of keys ask none.
+            Family::Range => return None,
             Family::Ribbon => {
                 let block = blocks.pop().filter(|_| blocks.is_empty())?;
                 let columns = Columns::of(&block).filter(|own| own.count() == plan.columns)?;

@@ -25,6 +25,8 @@ pub(crate) enum Family {
     Blocked = 2,
     /// Columns of a ribbon filter that all ribbon modules of the table share.
     Ribbon = 3,
+    /// Keys as integers without their lowest bits; only in filters of ranges.
+    Range = 4,
 }
 
 impl Family {
@@ -33,6 +35,7 @@ impl Family {
             1 => Some(Family::Bloom),
             2 => Some(Family::Blocked),
             3 => Some(Family::Ribbon),
+            4 => Some(Family::Range),
             _ => None,
         }
     }
@@ -40,7 +43,7 @@ impl Family {
     /// A block's length is a multiple of this many bytes.
     pub(super) const fn granule(self) -> usize {
         match self {
-            Family::Bloom | Family::Ribbon => 1,
+            Family::Bloom | Family::Ribbon | Family::Range => 1,
             Family::Blocked => super::blocked::LINE,
         }
     }
@@ -64,10 +67,10 @@ pub(crate) struct ModulePlan {
     /// Bits per key, in thousandths; at least 1. Of a ribbon module a consequence: nominal in a
     /// plan, what was written in a table's properties.
     pub(crate) millibits: u32,
-    /// Bits set for each key, 1 to 30; 0 in a ribbon module.
+    /// Bits set for each key, 1 to 30; 0 in modules of ribbon columns and of ranges.
     pub(crate) hashes: u8,
-    /// Parts that memory can hold one without the other: 1 to 8 columns in a ribbon module, 1 in
-    /// others.
+    /// Parts of which memory can hold some: 1 to 8 columns in a ribbon module or one of ranges, 1
+    /// in others.
     pub(crate) columns: u8,
 }
 
@@ -79,6 +82,16 @@ impl ModulePlan {
             millibits,
             hashes,
             columns: 1,
+        }
+    }
+
+    /// The module of a filter of ranges.
+    pub(crate) const fn range(columns: u8, millibits: u32) -> Self {
+        ModulePlan {
+            family: Family::Range,
+            millibits,
+            hashes: 0,
+            columns,
         }
     }
 
@@ -129,8 +142,8 @@ impl FilterPlan {
     /// The plan of a table as its readers need it, alike for tables that were planned alike:
     /// without the bits per key that its ribbon modules came to.
     pub(crate) fn for_readers(mut self) -> Self {
-        let ribbons = self.modules.iter_mut();
-        ribbons
+        let modules = self.modules.iter_mut();
+        modules
             .filter(|module| module.family == Family::Ribbon)
             .for_each(|module| module.millibits = 1);
         self.modules.shrink_to_fit();
@@ -157,7 +170,7 @@ impl FilterPlan {
                 out,
                 u64::from(match module.family {
                     Family::Bloom | Family::Blocked => module.hashes,
-                    Family::Ribbon => module.columns,
+                    Family::Ribbon | Family::Range => module.columns,
                 }),
             );
         }
@@ -181,7 +194,7 @@ impl FilterPlan {
                 Family::from_number(take_varint(input).ok_or(Malformed)?).ok_or(Unknown)?;
             let (most_bits, most) = match family {
                 Family::Bloom | Family::Blocked => (MAX_MILLIBITS, fpr::MAX_HASHES),
-                Family::Ribbon => (u32::MAX, MODULE_COLUMNS as u32),
+                Family::Ribbon | Family::Range => (u32::MAX, MODULE_COLUMNS as u32),
             };
             let millibits = take_varint(input)
                 .and_then(|bits| u32::try_from(bits).ok())
@@ -194,6 +207,7 @@ impl FilterPlan {
             modules.push(match family {
                 Family::Bloom | Family::Blocked => ModulePlan::bloom(family, millibits, number),
                 Family::Ribbon => ModulePlan::ribbon(number, millibits),
+                Family::Range => ModulePlan::range(number, millibits),
             });
         }
         let plan = FilterPlan { layout, modules };

@@ -5,19 +5,16 @@
 //! only names. A rule tells of any byte string whether it *is* a prefix, and a key has as many
 //! prefixes as it has beginnings that are. So whatever a function answers, a prefix that a scan
 //! lies in is among those of every key of the scan, as long as the function answers the same each
-//! time. A [`PrefixScan`] is the one that a scan asks for. Pure, but for the counts of a scan,
-//! which are relaxed atomics. Thread-safe.
+//! time. Pure. Thread-safe.
 
 use std::fmt;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::choose::Families;
 use super::plan::{Family, FilterPlan, Layout, ModulePlan};
-use super::{blocked, ribbon};
-use crate::base::digest::KeyDigest;
+use super::{blocked, range, ribbon};
 use crate::error::{Error, Result};
 
 /// No prefix is longer, in bytes: what a function is asked about for a key is bounded by that.
@@ -169,7 +166,11 @@ impl PrefixRule {
     }
 
     /// The prefix that all keys of a range have, if they have one.
-    fn of_range<'a>(&self, lower: &'a Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> Option<&'a [u8]> {
+    pub(super) fn of_range<'a>(
+        &self,
+        lower: &'a Bound<Vec<u8>>,
+        upper: &Bound<Vec<u8>>,
+    ) -> Option<&'a [u8]> {
         let (Bound::Included(start) | Bound::Excluded(start)) = lower else {
             return None;
         };
@@ -200,104 +201,14 @@ fn common_in_range(start: &[u8], upper: &Bound<Vec<u8>>) -> usize {
     shared + 1 + greatest.count()
 }
 
-/// The prefix that a scan lies in, and what became of asking tables for it.
-#[derive(Debug)]
-pub(crate) struct PrefixScan {
-    rule: Arc<PrefixRule>,
-    /// Where the scan begins.
-    start: Box<[u8]>,
-    prefix_len: usize,
-    digest: KeyDigest,
-    counts: PrefixCounts,
-}
-
-/// What scans did with filters of prefixes.
-#[derive(Debug, Default)]
-pub(crate) struct PrefixCounts {
-    /// Tables whose filter was asked.
-    pub(crate) probes: AtomicU64,
-    /// Tables of these that were left out.
-    pub(crate) negatives: AtomicU64,
-    /// Pages of filters read from storage.
-    pub(crate) pages: AtomicU64,
-    /// Filter blocks that were damaged and therefore ignored.
-    pub(crate) damaged: AtomicU64,
-}
-
-impl PrefixCounts {
-    /// The counts since they were taken last: probes, negatives, pages, damaged blocks.
-    pub(crate) fn take(&self) -> [u64; 4] {
-        let all = [&self.probes, &self.negatives, &self.pages, &self.damaged];
-        all.map(|count| count.swap(0, Relaxed))
-    }
-}
-
-impl PrefixScan {
-    /// That of the keys between two bounds, if all of them have a prefix.
-    pub(crate) fn of(
-        rule: &Arc<PrefixRule>,
-        lower: &Bound<Vec<u8>>,
-        upper: &Bound<Vec<u8>>,
-    ) -> Option<PrefixScan> {
-        let prefix = rule.of_range(lower, upper)?;
-        let (Bound::Included(start) | Bound::Excluded(start)) = lower else {
-            return None;
-        };
-        Some(PrefixScan {
-            rule: Arc::clone(rule),
-            prefix_len: prefix.len(),
-            digest: KeyDigest::of(prefix),
-            start: start.as_slice().into(),
-            counts: PrefixCounts::default(),
-        })
-    }
-
-    /// Whose prefixes a table's filter must be of to be asked.
-    pub(crate) fn rule(&self) -> &str {
-        self.rule.name()
-    }
-
-    /// The least key of the scan, or one before all of them.
-    pub(crate) fn start(&self) -> &[u8] {
-        &self.start
-    }
-
-    /// The digest of the prefix.
-    pub(crate) fn digest(&self) -> KeyDigest {
-        self.digest
-    }
-
-    /// Whether a key has the prefix.
-    pub(crate) fn is_of(&self, key: &[u8]) -> bool {
-        self.start
-            .get(..self.prefix_len)
-            .is_some_and(|prefix| key.starts_with(prefix))
-    }
-
-    /// Whether it begins where the prefix does: where it finds nothing, nothing has the prefix.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.start.len() == self.prefix_len
-    }
-
-    /// What became of asking tables.
-    pub(crate) fn counts(&self) -> &PrefixCounts {
-        &self.counts
-    }
-
-    /// Bytes in memory.
-    pub(crate) fn memory(&self) -> usize {
-        size_of::<Self>() + self.start.len()
-    }
-}
-
 /// The filter of prefixes of tables that have key filters of these families in this layout.
-pub(crate) fn prefix_plan(families: Families, layout: Layout) -> FilterPlan {
+pub(super) fn prefix_plan(families: Families, layout: Layout) -> FilterPlan {
     let (millibits, hashes) = BLOOM;
     let module = match families {
         Families::Same(family @ (Family::Bloom | Family::Blocked)) => {
             ModulePlan::bloom(family, millibits, hashes)
         }
-        Families::Same(Family::Ribbon) | Families::ByLevel => {
+        Families::Same(Family::Ribbon | Family::Range) | Families::ByLevel => {
             ModulePlan::ribbon(COLUMNS, NOMINAL_MILLIBITS)
         }
     };
@@ -312,6 +223,7 @@ pub(crate) fn blank_block(module: &ModulePlan) -> &'static [u8] {
     match module.family {
         Family::Bloom | Family::Blocked => &[u8::MAX; blocked::LINE],
         Family::Ribbon => &ribbon::EMPTY,
+        Family::Range => &range::BLANK,
     }
 }
 
@@ -425,11 +337,9 @@ mod tests {
             };
             let (lower, upper) = (bound(&start, included[0]), bound(&end, included[1]));
             let is_in = std::ops::RangeBounds::contains(&(lower.clone(), upper.clone()), &key);
-            for rule in rules().into_iter().map(Arc::new) {
-                let scan = PrefixScan::of(&rule, &lower, &upper);
-                if let Some(scan) = scan.filter(|_| is_in) {
-                    prop_assert!(scan.is_of(&key));
-                    let prefix = &scan.start()[..scan.prefix_len];
+            for rule in rules() {
+                if let Some(prefix) = rule.of_range(&lower, &upper).filter(|_| is_in) {
+                    prop_assert!(key.starts_with(prefix));
                     prop_assert!(prefixes(&rule, &key, 0).iter().any(|of| of == prefix));
                 }
                 // What a neighbour has not is all that is not in common with it.

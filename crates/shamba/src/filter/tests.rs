@@ -442,7 +442,7 @@ proptest! {
 #[test]
 fn unknown_families_are_told_from_nonsense() {
     let decode = |bytes: &[u8]| FilterPlan::decode(&mut &*bytes);
-    assert_eq!(decode(&[1, 1, 4, 1, 1]), Err(PlanError::Unknown));
+    assert_eq!(decode(&[1, 1, 5, 1, 1]), Err(PlanError::Unknown));
     assert_eq!(decode(&[2, 0]), Err(PlanError::Unknown));
     assert_eq!(decode(&[1, 17]), Err(PlanError::Unknown));
     assert_eq!(decode(&[1, 1, 1, 0, 1]), Err(PlanError::Malformed));

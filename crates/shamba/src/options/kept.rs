@@ -36,6 +36,7 @@ const RESTART_INTERVAL: u64 = 18;
 const MERGE_FOR_SCANS: u64 = 19;
 const TTL: u64 = 20;
 const VALUE_FILES_FROM: u64 = 22;
+const RANGE_FILTER: u64 = 23;
 const PREFIX: u64 = 21;
 
 /// Zstandard of level l has the number `ZSTD + l`.
@@ -77,6 +78,7 @@ impl KeptOptions {
             compression,
             filter,
             prefix,
+            range_filter,
             filter_policy,
             epoch_lookups,
             auto_design,
@@ -135,6 +137,9 @@ impl KeptOptions {
             put_field(&mut out, TTL, |out| {
                 put_varint(out, u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
             });
+        }
+        if let Some(bits) = range_filter {
+            put_field(&mut out, RANGE_FILTER, |out| put_f64(out, *bits));
         }
         if let Some(from) = value_files_from {
             put_field(&mut out, VALUE_FILES_FROM, |out| put_varint(out, *from));
@@ -213,6 +218,7 @@ impl KeptOptions {
             FILTER_MODULE_SIZES => options.filter.module_sizes = take_module_sizes(input)?,
             FILTER_PARTITIONED => options.filter.partitioned = take_varint(input)? != 0,
             PREFIX => options.prefix = Some(take_prefix(input)?),
+            RANGE_FILTER => options.range_filter = Some(take_f64(input)?),
             FILTER_POLICY => options.filter_policy = take_filter_policy(input)?,
             EPOCH_LOOKUPS => options.epoch_lookups = take_varint(input)?,
             _ => return None,
@@ -511,6 +517,7 @@ mod tests {
                         2 => Some(Prefix::Function(format!("function {epoch_lookups}"))),
                         _ => Some(Prefix::Fixed(epoch_lookups as u8)),
                     },
+                    range_filter: (epoch_lookups % 5 == 0).then_some(4.5),
                     filter_policy,
                     epoch_lookups,
                     auto_design,

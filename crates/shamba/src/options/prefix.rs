@@ -1,21 +1,47 @@
-//! Functions of the caller's that say what the prefixes of keys are.
+//! Options of filters for scans, and functions of the caller's that say what the prefixes of keys
+//! are.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::check::range;
 use super::{KeyspaceOptions, Options};
 use crate::error::{Error, Result};
-use crate::filter::{Prefix, PrefixFunction, PrefixRule};
+use crate::filter::{Prefix, PrefixFunction, PrefixRule, ScanRule};
+
+/// Bits per key of filters of ranges. Of fewer one range in two or more would pass; with more keys
+/// themselves could be kept.
+const LEAST_RANGE_BITS: f64 = 4.0;
+const MOST_RANGE_BITS: f64 = 32.0;
+
+/// Checks what a keyspace is to have filters for scans of.
+///
+/// # Errors
+/// [`Error::InvalidOption`].
+pub(super) fn validate_scan_filter(options: &KeyspaceOptions) -> Result<()> {
+    options.prefix.iter().try_for_each(Prefix::validate)?;
+    let bits = options.range_filter.unwrap_or(LEAST_RANGE_BITS);
+    range("range_filter", bits, LEAST_RANGE_BITS, MOST_RANGE_BITS)?;
+    if options.prefix.is_some() && options.range_filter.is_some() {
+        let what = "a keyspace has filters of prefixes or of ranges, not both";
+        return Err(Error::option("range_filter", what));
+    }
+    Ok(())
+}
 
 /// Functions by their names.
 #[derive(Clone, Default)]
 pub(crate) struct PrefixFunctions(BTreeMap<String, Arc<PrefixFunction>>);
 
 impl PrefixFunctions {
-    /// What says the prefixes of a keyspace; `None` where its options name none, or a function that
-    /// was not given.
-    pub(crate) fn rule(&self, options: &KeyspaceOptions) -> Option<Arc<PrefixRule>> {
+    /// What the tables of a keyspace have filters for scans of; `None` where its options say
+    /// nothing of it, or name a function that was not given.
+    pub(crate) fn scan_rule(&self, options: &KeyspaceOptions) -> Option<Arc<ScanRule>> {
+        if let Some(bits) = options.range_filter {
+            let millibits = (bits * 1000.0) as u32;
+            return Some(Arc::new(ScanRule::Ranges { millibits }));
+        }
         let rule = PrefixRule::of(options.prefix.as_ref()?, |name| {
             let function = self.0.get(name).cloned();
             if function.is_none() {
@@ -23,7 +49,7 @@ impl PrefixFunctions {
             }
             function
         });
-        rule.map(Arc::new)
+        rule.map(ScanRule::Prefixes).map(Arc::new)
     }
 
     /// Checks options that an open names.

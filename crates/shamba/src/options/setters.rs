@@ -59,6 +59,7 @@ setters!(KeyspaceOptions {
 } but {
     compression,
     prefix,
+    range_filter,
     auto_design,
     ttl,
     value_files_from,
@@ -97,6 +98,13 @@ impl KeyspaceOptions {
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<Option<Prefix>>) -> Self {
         self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets [`range_filter`](#structfield.range_filter).
+    #[must_use]
+    pub fn range_filter(mut self, bits_per_key: impl Into<Option<f64>>) -> Self {
+        self.range_filter = bits_per_key.into();
         self
     }
 

@@ -3,7 +3,7 @@
 
 /// Writes numbers behind each other.
 #[derive(Debug, Default)]
-pub(super) struct BitWriter {
+pub(crate) struct BitWriter {
     bytes: Vec<u8>,
     /// Bits so far.
     len: usize,
@@ -11,7 +11,7 @@ pub(super) struct BitWriter {
 
 impl BitWriter {
     /// Appends the `width` (at most 64) low bits of a number whose others are 0.
-    pub(super) fn push(&mut self, mut value: u64, mut width: u32) {
+    pub(crate) fn push(&mut self, mut value: u64, mut width: u32) {
         while width > 0 {
             let used = (self.len % 8) as u32;
             if used == 0 {
@@ -28,14 +28,14 @@ impl BitWriter {
     }
 
     /// The bytes, the last of them filled with zeros.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
 /// The 64 bits from bit `at` on.
 #[inline]
-pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
     let (byte, shift) = (at / 8, (at % 8) as u32);
     let rest = bytes.get(byte..).unwrap_or_default();
     match rest.first_chunk::<9>() {
@@ -59,18 +59,18 @@ fn short_word(rest: &[u8], shift: u32) -> u64 {
 
 /// The number of `width` bits (at most 64) from bit `at` on.
 #[inline]
-pub(super) fn get(bytes: &[u8], at: usize, width: u32) -> u64 {
+pub(crate) fn get(bytes: &[u8], at: usize, width: u32) -> u64 {
     word(bytes, at) & ones(width)
 }
 
 /// So many (at most 64) low bits.
 #[inline]
-pub(super) const fn ones(width: u32) -> u64 {
+pub(crate) const fn ones(width: u32) -> u64 {
     !u64::MAX.unbounded_shl(width)
 }
 
 /// How many of the `count` bits from bit `from` on are 1.
-pub(super) fn count_ones(bytes: &[u8], from: usize, count: usize) -> usize {
+pub(crate) fn count_ones(bytes: &[u8], from: usize, count: usize) -> usize {
     let mut sum = 0;
     for at in (0..count).step_by(64) {
         let word = word(bytes, from + at) & ones((count - at).min(64) as u32);
@@ -91,7 +91,7 @@ fn ones_up_to(word: u64) -> u64 {
 /// Which of the bits that are 1 in a word is the `rank`-th, counted from 0; else how many there
 /// are.
 #[inline]
-pub(super) fn select(word: u64, rank: usize) -> Result<usize, usize> {
+pub(crate) fn select(word: u64, rank: usize) -> Result<usize, usize> {
     let sums = ones_up_to(word);
     let count = (sums >> 56) as usize;
     if rank >= count {

@@ -12,20 +12,20 @@ use super::shape::{SAMPLE, SAMPLED, Shape, unary};
 use crate::base::coding::{put_varint, take, take_short_varint, take_varint, varint_len};
 
 /// More integers are not encoded: samples count them.
-pub(super) const MOST: usize = u16::MAX as usize;
+pub(crate) const MOST: usize = u16::MAX as usize;
 
 /// Steps at most: each has a bit at least.
 const MOST_STEPS: usize = 64;
 
 /// The bytes that ascending integers take in this shape.
-pub(super) fn encoded_len(values: &[u64], shape: &Shape) -> usize {
+pub(crate) fn encoded_len(values: &[u64], shape: &Shape) -> usize {
     let (first, most) = shape.ends(values);
     let head = 3 + shape.steps.len() + varint_len(first) + varint_len(most);
     head + shape.bits.div_ceil(8)
 }
 
 /// Appends ascending integers to `out` in this shape: [`MOST`] at most, and one at least.
-pub(super) fn encode(values: &[u64], shape: &Shape, out: &mut Vec<u8>) {
+pub(crate) fn encode(values: &[u64], shape: &Shape, out: &mut Vec<u8>) {
     let (first, most) = shape.ends(values);
     let head = [shape.dropped, shape.low, shape.steps.len() as u32];
     out.extend(head.map(|number| number as u8));
@@ -82,7 +82,7 @@ fn put_steps(mut left: Vec<u64>, shape: &Shape, writer: &mut BitWriter) {
 
 /// Ascending integers, encoded.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ints<'a> {
+pub(crate) struct Ints<'a> {
     count: usize,
     dropped: u32,
     low: u32,
@@ -101,7 +101,7 @@ pub(super) struct Ints<'a> {
 impl<'a> Ints<'a> {
     /// Integers, so many (one at least), that `input` begins with and ends with.
     #[inline]
-    pub(super) fn parse(mut input: &'a [u8], count: usize) -> Option<Self> {
+    pub(crate) fn parse(mut input: &'a [u8], count: usize) -> Option<Self> {
         let ([dropped, low, steps], rest) = input.split_first_chunk::<3>()?;
         input = rest;
         let steps = take(&mut input, (*steps).into())?;
@@ -125,6 +125,11 @@ impl<'a> Ints<'a> {
             samples: samples.as_chunks().0,
             bits: input,
         })
+    }
+
+    /// How many of the lowest bits of all integers the first two parts leave out.
+    pub(crate) fn dropped(&self) -> u32 {
+        self.dropped
     }
 
     /// The stored bits of an integer.
@@ -159,7 +164,7 @@ impl<'a> Ints<'a> {
     /// How many of the integers are at most one of which `wanted` gives the bits from one on, which
     /// is mostly not the lowest.
     #[inline]
-    pub(super) fn at_most(&self, wanted: impl Fn(u32) -> u64) -> usize {
+    pub(crate) fn at_most(&self, wanted: impl Fn(u32) -> u64) -> usize {
         let Some(upper) = wanted(self.dropped).checked_sub(self.first) else {
             return 0;
         };
@@ -250,7 +255,7 @@ impl<'a> Ints<'a> {
     }
 
     /// The integer of that number, which is below `count`.
-    pub(super) fn get(&self, number: usize) -> u64 {
+    pub(crate) fn get(&self, number: usize) -> u64 {
         let high = self.one(number).saturating_sub(number) as u64;
         let upper = high.unbounded_shl(self.low) | self.stored(number);
         let upper = upper.wrapping_add(self.first);

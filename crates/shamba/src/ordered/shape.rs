@@ -1,13 +1,13 @@
 //! How ascending integers are encoded in the fewest bits. Pure functions.
 
 /// Bits of the unary part between two samples of how many of them are 1.
-pub(super) const SAMPLED: usize = 512;
+pub(crate) const SAMPLED: usize = 512;
 
 /// A sample's bytes.
-pub(super) const SAMPLE: usize = size_of::<u16>();
+pub(crate) const SAMPLE: usize = size_of::<u16>();
 
 /// Bits of the unary part, without samples.
-pub(super) fn unary(count: usize, most: u64) -> usize {
+pub(crate) fn unary(count: usize, most: u64) -> usize {
     usize::try_from(most).map_or(usize::MAX / 2, |most| {
         most.saturating_add(count + 1).min(usize::MAX / 2)
     })
@@ -15,20 +15,20 @@ pub(super) fn unary(count: usize, most: u64) -> usize {
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// Bits below what Elias-Fano has.
-    pub(super) dropped: u32,
+    pub(crate) dropped: u32,
     /// Bits of Elias-Fano that are stored as they are.
-    pub(super) low: u32,
+    pub(crate) low: u32,
     /// Bits of each step, which have the dropped ones from the top.
-    pub(super) steps: Vec<u8>,
+    pub(crate) steps: Vec<u8>,
     /// Bits in all.
-    pub(super) bits: usize,
+    pub(crate) bits: usize,
 }
 
 impl Shape {
     /// The shape in which ascending integers, of which there is one at least, take least.
-    pub(super) fn of(values: &[u64]) -> Shape {
+    pub(crate) fn of(values: &[u64]) -> Shape {
         let dropped = Dropped::of(values);
         let main = (0..=63).filter_map(|below| {
             let (main, low) = elias_fano(values, below)?;
@@ -49,8 +49,21 @@ impl Shape {
         }
     }
 
+    /// The shape of ascending integers of which nothing below bit `dropped` is stored, and what is
+    /// above it in the unary part alone.
+    pub(crate) fn unary(values: &[u64], dropped: u32) -> Shape {
+        let ends = [values.last(), values.first()].map(|value| value.map_or(0, |v| v >> dropped));
+        let unary = unary(values.len(), ends[0] - ends[1]);
+        Shape {
+            dropped,
+            low: 0,
+            steps: Vec::new(),
+            bits: unary.saturating_add(unary / SAMPLED * SAMPLE * 8),
+        }
+    }
+
     /// The upper part of the first of these, and the largest number of the unary part.
-    pub(super) fn ends(&self, values: &[u64]) -> (u64, u64) {
+    pub(crate) fn ends(&self, values: &[u64]) -> (u64, u64) {
         let [first, last] = [values.first(), values.last()]
             .map(|value| value.map_or(0, |value| value.unbounded_shr(self.dropped)));
         (first, (last - first).unbounded_shr(self.low))

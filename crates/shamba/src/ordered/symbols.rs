@@ -75,9 +75,9 @@ impl Place {
 
 /// A separator: what it is after what all have in common, up to the byte that differs from the key
 /// before it, which is greater there than that key's byte, if that has one.
-pub(super) struct Boundary<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) low: Option<u8>,
+pub(crate) struct Boundary<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) low: Option<u8>,
 }
 
 impl Boundary<'_> {
@@ -89,7 +89,7 @@ impl Boundary<'_> {
 
 /// What makes keys integers, for the builder.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct SymbolsBuilder {
+pub(crate) struct SymbolsBuilder {
     runs: Vec<[u8; 2]>,
     places: Vec<Place>,
     /// All places have the same bits.
@@ -99,7 +99,7 @@ pub(super) struct SymbolsBuilder {
 impl SymbolsBuilder {
     /// What fits these boundaries: with the same bits in all places, and with each place's own.
     /// None where integers of 64 bits do not tell them apart.
-    pub(super) fn of<'a>(boundaries: impl Iterator<Item = Boundary<'a>> + Clone) -> Vec<Self> {
+    pub(crate) fn of<'a>(boundaries: impl Iterator<Item = Boundary<'a>> + Clone) -> Vec<Self> {
         let mut seen = [false; 256];
         for byte in boundaries.clone().flat_map(|boundary| boundary.bytes) {
             if let Some(seen) = seen.get_mut(usize::from(*byte)) {
@@ -130,7 +130,7 @@ impl SymbolsBuilder {
 
     /// The integers of a separator that end with as many zeros as one between it and the key before
     /// it has.
-    pub(super) fn integer(&self, boundary: &Boundary<'_>) -> u64 {
+    pub(crate) fn integer(&self, boundary: &Boundary<'_>) -> u64 {
         let (mut code, mut at) = (0u64, 0);
         for place in &self.places {
             let least = u32::from(place.least);
@@ -150,7 +150,7 @@ impl SymbolsBuilder {
     }
 
     /// Appends it to `out`.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let places = if self.alike { 0 } else { PLACES };
         out.extend([self.runs.len() as u8, self.places.len() as u8 | places]);
         out.extend(self.runs.iter().flatten());
@@ -160,9 +160,71 @@ impl SymbolsBuilder {
     }
 
     /// The bytes that it takes.
-    pub(super) fn encoded_len(&self) -> usize {
+    pub(crate) fn encoded_len(&self) -> usize {
         let stored = if self.alike { 1 } else { self.places.len() };
         2 + 2 * self.runs.len() + 2 * stored.min(self.places.len())
+    }
+}
+
+/// Gathers what makes integers of keys, of which each is looked at twice: first for the alphabet,
+/// then for the places.
+#[derive(Debug)]
+pub(crate) struct SymbolsOfKeys {
+    seen: [bool; 256],
+    runs: Vec<[u8; 2]>,
+    /// Of each place the least and the largest number.
+    ranges: Vec<(u32, u32)>,
+}
+
+impl Default for SymbolsOfKeys {
+    fn default() -> Self {
+        SymbolsOfKeys {
+            seen: [false; 256],
+            runs: Vec::new(),
+            ranges: Vec::new(),
+        }
+    }
+}
+
+impl SymbolsOfKeys {
+    /// Looks at a key for the first time.
+    pub(crate) fn see(&mut self, key: &[u8]) {
+        for byte in key.iter().take(MOST_PLACES) {
+            if let Some(seen) = self.seen.get_mut(usize::from(*byte)) {
+                *seen = true;
+            }
+        }
+    }
+
+    /// All keys were looked at once.
+    pub(crate) fn end_alphabet(&mut self) {
+        self.runs = runs(&self.seen);
+    }
+
+    /// Looks at a key for the second time.
+    pub(crate) fn place(&mut self, key: &[u8]) {
+        for (at, &byte) in key.iter().take(MOST_PLACES).enumerate() {
+            let (own, _) = number_of(&self.runs, byte);
+            match self.ranges.get_mut(at) {
+                Some(range) => *range = (range.0.min(own), range.1.max(own)),
+                None => self.ranges.push((own, own)),
+            }
+        }
+    }
+
+    /// As many of the first places as 64 bits have room for.
+    pub(crate) fn end(self) -> SymbolsBuilder {
+        let places = self.ranges.into_iter().map(Place::of);
+        let places = places.scan(0, |bits, place| {
+            *bits += u32::from(place.bits);
+            (*bits <= u64::BITS).then_some(place)
+        });
+        let places: Vec<Place> = places.collect();
+        SymbolsBuilder {
+            runs: self.runs,
+            alike: places.windows(2).all(|pair| pair.first() == pair.last()),
+            places,
+        }
     }
 }
 
@@ -233,7 +295,7 @@ fn runs(seen: &[bool; 256]) -> Vec<[u8; 2]> {
 
 /// What makes keys integers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Symbols<'a> {
+pub(crate) struct Symbols<'a> {
     runs: &'a [[u8; 2]],
     count: usize,
     places: &'a [[u8; 2]],
@@ -244,7 +306,7 @@ pub(super) struct Symbols<'a> {
 impl<'a> Symbols<'a> {
     /// What `input` begins with.
     #[inline]
-    pub(super) fn parse(input: &mut &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(input: &mut &'a [u8]) -> Option<Self> {
         let ([runs, count], rest) = input.split_first_chunk::<2>()?;
         *input = rest;
         let runs = take(input, 2 * usize::from(*runs))?.as_chunks().0;
@@ -264,7 +326,7 @@ impl<'a> Symbols<'a> {
     }
 
     /// How many places a key has: a separator is no longer.
-    pub(super) fn places(&self) -> usize {
+    pub(crate) fn places(&self) -> usize {
         self.count
     }
 
@@ -282,7 +344,7 @@ impl<'a> Symbols<'a> {
     /// The bits from bit `from` on of the largest integer that a separator could have that is at or
     /// before the key.
     #[inline]
-    pub(super) fn integer(&self, key: &[u8], from: u32) -> u64 {
+    pub(crate) fn integer(&self, key: &[u8], from: u32) -> u64 {
         if let ([], [[1, 8]]) = (self.runs, self.places) {
             let head = crate::base::key::prefix(key);
             return head.unbounded_shr(64 - self.bits.min(64) + from);
@@ -350,7 +412,7 @@ impl<'a> Symbols<'a> {
     }
 
     /// Appends the separator of an integer to `out`.
-    pub(super) fn separator(&self, integer: u64, out: &mut Vec<u8>) {
+    pub(crate) fn separator(&self, integer: u64, out: &mut Vec<u8>) {
         let (mut left, mut end) = (self.bits, out.len());
         for at in 0..self.count {
             let (least, bits) = self.place(at);

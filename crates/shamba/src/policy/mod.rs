@@ -227,6 +227,8 @@ impl Rates {
                 Family::Bloom => fpr::bloom(f64::from(module.millibits) / 1000.0, hashes),
                 Family::Blocked => Ok(self.blocked(module.millibits, hashes)),
                 Family::Ribbon => fpr::ribbon(u32::from(module.columns)),
+                // It filters no keys.
+                Family::Range => Ok(1.0),
             };
             rate.unwrap_or(1.0)
         };

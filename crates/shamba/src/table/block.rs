@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::format::Damage;
 use crate::base::coding::{put_varint, take_varint, varint_in, varint_len};
-use crate::base::key::{self, Tag};
+use crate::base::key::{self, Tag, common_prefix};
 use crate::fs::PAGE;
 pub(super) use cursor::Cursor;
 
@@ -27,23 +27,6 @@ pub(super) const MAX_SHARED_BLOCK: usize = 60 << 10;
 
 /// The most bytes an entry takes besides its key and value: three lengths and a tag.
 const MAX_ENTRY_HEADER: usize = 3 * 5 + 10;
-
-/// The length of the common prefix of two byte strings.
-#[inline]
-pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let (a8, _) = a.as_chunks::<8>();
-    let (b8, _) = b.as_chunks::<8>();
-    let mut len = 0;
-    for (x, y) in a8.iter().zip(b8) {
-        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if differ != 0 {
-            return len + differ.trailing_zeros() as usize / 8;
-        }
-        len += 8;
-    }
-    let rest = a.iter().skip(len).zip(b.iter().skip(len));
-    len + rest.take_while(|(x, y)| x == y).count()
-}
 
 /// Builds payloads of data blocks.
 #[derive(Debug)]

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::format::{Compression, PAGE_PAYLOAD};
 use super::prepopulate::Prepopulation;
-use crate::filter::{self, FilterPlan, Layout, PrefixRule};
+use crate::filter::{self, FilterPlan, Layout, ScanRule};
 
-/// What prefixes of keys a table has a filter of, and of which modules.
+/// What a table has a filter for scans of, and in which modules.
 #[derive(Debug, Clone)]
-pub(crate) struct PrefixOptions {
-    /// What says them.
-    pub(crate) rule: Arc<PrefixRule>,
+pub(crate) struct ScanFilterOptions {
+    /// What it is of.
+    pub(crate) rule: Arc<ScanRule>,
     /// The filter's modules.
     pub(crate) plan: FilterPlan,
 }
@@ -22,8 +22,8 @@ pub(crate) struct TableBuildOptions {
     pub(crate) filter: FilterPlan,
     /// The filter that this share of the tables has instead; whose, their writer decides.
     pub(crate) other_filter: Option<(FilterPlan, f64)>,
-    /// The filter of prefixes, if there is to be one.
-    pub(crate) prefixes: Option<PrefixOptions>,
+    /// The filter for scans, if there is to be one.
+    pub(crate) prefixes: Option<ScanFilterOptions>,
     /// How data blocks are compressed.
     pub(crate) compression: Compression,
     /// Every this many entries a data block stores a key whole.

@@ -26,7 +26,7 @@ use crate::budget::{Reservation, kept_for_next_block, most_of_index};
 use crate::error::{Error, Result};
 use crate::filter::{self, FilterWriter, Layout};
 use crate::fs::{BlockKind, PAGE, WriteFile};
-use prefixes::PrefixCollector;
+use prefixes::ScanCollector;
 
 /// Bytes of index that a partition may get at once, because what its separators had in common is
 /// less with the next key: past them it ends before that key.
@@ -68,7 +68,7 @@ pub(crate) struct TableBuilder {
     properties: Properties,
     ranges: RangeTombstonesBuilder,
     /// Mostly none.
-    prefixes: Option<Box<PrefixCollector>>,
+    prefixes: Option<Box<ScanCollector>>,
     /// Payload bytes of each filter module so far.
     module_bytes: Vec<u64>,
     keeper: Option<Prepopulator>,
@@ -105,7 +105,7 @@ impl TableBuilder {
             top: TopIndexBuilder::default(),
             properties,
             ranges: RangeTombstonesBuilder::default(),
-            prefixes: options.prefixes.clone().map(PrefixCollector::new),
+            prefixes: options.prefixes.clone().map(ScanCollector::new),
             module_bytes: vec![0; options.filter.modules.len()],
             keeper: options.keep.clone().map(Prepopulator::new),
             options,
@@ -337,7 +337,7 @@ impl TableBuilder {
         while self.block.count() > 0 {
             self.write_block(next)?;
         }
-        // Modules of prefixes are behind those of keys, and so come first.
+        // Modules for scans are behind those of keys, and so come first.
         let keys = self.options.filter.modules.len();
         let prefixes = self.prefixes.as_ref().map_or(0, |of| of.modules());
         let mut module_pages = vec![0; keys + prefixes];

@@ -43,7 +43,7 @@ mod writer;
 mod zstd_contexts;
 mod zstd_encoder;
 
-pub(crate) use build_options::{PrefixOptions, TableBuildOptions};
+pub(crate) use build_options::{ScanFilterOptions, TableBuildOptions};
 pub(crate) use builder::{TableBuilder, TableSummary};
 pub(crate) use compressor::compressor_bytes;
 pub(crate) use files::table_name;

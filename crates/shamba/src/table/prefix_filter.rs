@@ -19,7 +19,7 @@ use super::stated_prefixes::PrefixFilter;
 use crate::base::sample;
 use crate::cache::{Owner, Priority};
 use crate::error::Result;
-use crate::filter::{self, MAX_MODULES, ModulePlan, PrefixScan};
+use crate::filter::{self, FilteredScan, MAX_MODULES, ModulePlan};
 use crate::fs::{BlockKind, Purpose};
 use crate::value::{Outcome, PartitionStats, last_of};
 
@@ -45,7 +45,7 @@ struct PrefixProbe<'a> {
     table: &'a Table,
     filter: &'a PrefixFilter,
     stats: &'a Arc<PartitionStats>,
-    scan: &'a PrefixScan,
+    scan: &'a FilteredScan,
     partition: usize,
     /// Columns probed of each module.
     probed: [u8; MAX_MODULES],
@@ -65,7 +65,7 @@ enum Said {
 impl Table {
     /// Whether the table may have keys of the prefix that a scan lies in, from the scan's start on.
     /// What is read to know it is offered to the cache if `fill`, and the scan counts then.
-    pub(crate) fn ask_prefix(&self, scan: &PrefixScan, fill: bool) -> Result<PrefixAnswer> {
+    pub(crate) fn ask_prefix(&self, scan: &FilteredScan, fill: bool) -> Result<PrefixAnswer> {
         let filter = self
             .prefixes
             .as_deref()
@@ -109,7 +109,7 @@ impl Table {
     }
 
     /// Counts a scan that passed, and whether it found a key of its prefix.
-    pub(crate) fn count_prefix_visit(&self, scan: &PrefixScan, visit: &PrefixVisit, found: bool) {
+    pub(crate) fn count_prefix_visit(&self, scan: &FilteredScan, visit: &PrefixVisit, found: bool) {
         let Some(stats) = self.partition_stats().prefixes() else {
             return;
         };
@@ -187,13 +187,12 @@ impl PrefixProbe<'_> {
         stats.best_to_read(self.partition as u32, &self.probed, false)
     }
 
-    /// The pages of the block that has the prefix, of a module.
-    fn block(&self, number: usize, plan: &ModulePlan) -> Option<(u64, std::ops::Range<u32>)> {
+    /// The pages of the block that is to be asked, of a module.
+    fn block(&self, number: usize, plan: &ModulePlan) -> Option<std::ops::Range<u32>> {
         let place = self.table.plan.modules.len() + number;
         let pages = self.table.top.module(self.partition, place)?;
-        let hash = filter::hash_of(plan, number, self.scan.digest());
-        let pages = filter::block_of(plan, self.filter.plan.layout, hash, pages);
-        Some((hash, pages))
+        let layout = self.filter.plan.layout;
+        Some(self.scan.block_of(plan, number, layout, pages))
     }
 
     fn note(&mut self, number: usize, columns: u8) {
@@ -204,7 +203,7 @@ impl PrefixProbe<'_> {
 
     /// Asks what is in memory of a module.
     fn probe_resident(&mut self, number: usize, plan: &ModulePlan) -> Said {
-        let Some((hash, pages)) = self.block(number, plan) else {
+        let Some(pages) = self.block(number, plan) else {
             self.note(number, plan.columns);
             return Said::Maybe;
         };
@@ -212,7 +211,7 @@ impl PrefixProbe<'_> {
             return Said::Maybe;
         };
         let columns = filter::columns(plan, &block);
-        let rejected_by = filter::rejecting_columns(plan, &block, hash);
+        let rejected_by = self.scan.rejecting_columns(plan, number, &block);
         // One without columns says nothing on storage either.
         self.note(
             number,
@@ -239,7 +238,7 @@ impl PrefixProbe<'_> {
     fn probe_read(&mut self, number: usize, plan: &ModulePlan) -> Result<Said> {
         let table = self.table;
         self.note(number, plan.columns);
-        let Some((hash, pages)) = self.block(number, plan) else {
+        let Some(pages) = self.block(number, plan) else {
             return Ok(Said::Maybe);
         };
         let kind = BlockKind::Filter(number as u8);
@@ -250,7 +249,7 @@ impl PrefixProbe<'_> {
         let read = table.blocks.read_raw(pages, label(kind, Purpose::Scan));
         let read = read.and_then(|raw| {
             let bytes = raw.decode(&table.blocks, raw.stored(&table.blocks)?)?;
-            let rejected_by = filter::rejecting_columns(plan, &bytes, hash);
+            let rejected_by = self.scan.rejecting_columns(plan, number, &bytes);
             self.stats.note_filter_read(rejected_by == 0);
             let owner = Owner {
                 key: table.blocks.block_key(start),

@@ -416,5 +416,5 @@ fn shapes_of(plan: &FilterPlan, keys: usize) -> Arc<FilterGeometry> {
             pages,
         }
     };
-    shapes(plan.modules.iter().map(shape))
+    shapes(plan, plan.modules.iter().map(shape))
 }

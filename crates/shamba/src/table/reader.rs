@@ -19,7 +19,7 @@ use crate::base::interner::unpaid_bytes;
 use crate::budget::{Reservation, Role, allocated, shared};
 use crate::cache::BlockCache;
 use crate::error::Result;
-use crate::filter::{self, FilterPlan};
+use crate::filter::{self, Family, FilterPlan, ModulePlan};
 use crate::fs::PAGE;
 use crate::value::{AbsentValue, FilterGeometry, ModuleGeometry, PartitionStats};
 
@@ -31,12 +31,18 @@ const OVERHEAD: usize = FILE_BYTES + 2 * size_of::<usize>();
 pub(super) const OPENED_BYTES: usize = 48;
 
 /// Modules of these shapes, and how the cache cuts them.
-pub(super) fn shapes(modules: impl Iterator<Item = ModuleGeometry>) -> Arc<FilterGeometry> {
-    Arc::new(FilterGeometry::new(
-        modules.collect(),
-        filter::ribbon_columns,
-        filter::keep_columns,
-    ))
+pub(super) fn shapes(
+    plan: &FilterPlan,
+    modules: impl Iterator<Item = ModuleGeometry>,
+) -> Arc<FilterGeometry> {
+    let modules = modules.collect();
+    let is_of_ranges = |module: &ModulePlan| module.family == Family::Range;
+    Arc::new(if plan.modules.iter().any(is_of_ranges) {
+        let (columns, keep) = (filter::range_columns, filter::keep_range_columns);
+        FilterGeometry::new(modules, columns, keep).of_families(Family::Range as u8)
+    } else {
+        FilterGeometry::new(modules, filter::ribbon_columns, filter::keep_columns)
+    })
 }
 
 /// An open table.
@@ -196,7 +202,7 @@ fn stats_of_modules(
             pages,
         }
     };
-    let shapes = shapes(plan.modules.iter().enumerate().map(shape));
+    let shapes = shapes(plan, plan.modules.iter().enumerate().map(shape));
     PartitionStats::new(
         Arc::clone(cache.policy()),
         cache.budget(),

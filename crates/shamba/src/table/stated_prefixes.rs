@@ -4,7 +4,7 @@
 use super::format::Damage;
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
 use crate::budget::allocated;
-use crate::filter::{FilterPlan, PlanError};
+use crate::filter::{FilterPlan, PlanError, ScanRule};
 
 /// A rule's name is no longer: a function's, and what is before it.
 const LONGEST_NAME: usize = 300;
@@ -17,10 +17,10 @@ const BAD: Damage = Damage("what a table says of its prefixes is malformed");
 /// What a table says of its prefixes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StatedPrefixes {
-    /// The name of what says them ([`filter::PrefixRule::name`]).
+    /// The name of what it is of ([`ScanRule::name`]).
     pub(crate) rule: String,
-    /// How many there are, each counted in each partition that has it.
-    pub(crate) prefixes: u64,
+    /// How many there are, or keys of ranges, each counted in each partition that has it.
+    pub(crate) members: u64,
     /// Payload bytes of the filter's blocks.
     pub(crate) bytes: u64,
     /// The filter's modules.
@@ -32,7 +32,7 @@ impl StatedPrefixes {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_bytes(&mut out, self.rule.as_bytes());
-        put_varint(&mut out, self.prefixes);
+        put_varint(&mut out, self.members);
         put_varint(&mut out, self.bytes);
         self.plan.encode(&mut out);
         out
@@ -43,7 +43,7 @@ impl StatedPrefixes {
         let name = std::str::from_utf8(name).map_err(|_| BAD)?;
         let stated = StatedPrefixes {
             rule: name.to_owned(),
-            prefixes: take_varint(&mut input).ok_or(BAD)?,
+            members: take_varint(&mut input).ok_or(BAD)?,
             bytes: take_varint(&mut input).ok_or(BAD)?,
             plan: FilterPlan::decode(&mut input).map_err(|error| match error {
                 PlanError::Malformed => BAD,
@@ -52,7 +52,11 @@ impl StatedPrefixes {
                 ),
             })?,
         };
-        if name.len() > LONGEST_NAME || !(1..=MOST_MODULES).contains(&stated.plan.modules.len()) {
+        let mut modules = stated.plan.modules.iter();
+        if name.len() > LONGEST_NAME
+            || !(1..=MOST_MODULES).contains(&stated.plan.modules.len())
+            || !modules.all(|module| ScanRule::has_family(name, module.family))
+        {
             return Err(BAD);
         }
         Ok(stated)

@@ -18,8 +18,8 @@ use crate::base::key::{EntryKind, MAX_SEQNO, Tag, compare};
 use crate::budget::{Budget, MIN_MEMORY, Role};
 use crate::cache::{BlockCache, IoPool, Store};
 use crate::filter::{
-    Families, Family, FileContext, FilterPlan, Layout, MAX_MODULES, ModulePlan, ModuleSizes,
-    PlanOptions, PrefixRule, PrefixScan, plan, prefix_plan,
+    Families, Family, FileContext, FilterPlan, FilteredScan, Layout, MAX_MODULES, ModulePlan,
+    ModuleSizes, PlanOptions, ScanRule, plan,
 };
 use crate::fs::{Access, AlignedBuf, BlockKind, Fs, MemFs, MeteredFs, PAGE, Purpose};
 
@@ -334,7 +334,7 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
                 TableBuildOptions {
                     other_filter: None,
                     filter: FilterPlan { layout, modules },
-                    prefixes: prefixes(salt, layout),
+                    prefixes: scan_filter(salt, layout),
                     compression,
                     restart_interval,
                     partition_keys,
@@ -347,18 +347,21 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
         )
 }
 
-/// A filter of prefixes of some kind, or none.
-fn prefixes(number: u32, layout: Layout) -> Option<PrefixOptions> {
-    let families = match number / 4 % 4 {
+/// A filter for scans of some kind, or none.
+fn scan_filter(number: u32, layout: Layout) -> Option<ScanFilterOptions> {
+    let families = match number / 5 % 4 {
         0 => Families::ByLevel,
         1 => Families::Same(Family::Bloom),
         2 => Families::Same(Family::Blocked),
         _ => Families::Same(Family::Ribbon),
     };
-    let rule = PrefixRule::named(["", "fixed 1", "fixed 3", "delimiter 98"][number as usize % 4]);
-    Some(PrefixOptions {
-        rule: Arc::new(rule?),
-        plan: prefix_plan(families, layout),
+    let rule = match number % 5 {
+        4 => ScanRule::Ranges { millibits: 6_000 },
+        number => ScanRule::named(["", "fixed 1", "fixed 3", "delimiter 98"][number as usize])?,
+    };
+    Some(ScanFilterOptions {
+        plan: rule.plan(families, layout),
+        rule: Arc::new(rule),
     })
 }
 
@@ -451,11 +454,17 @@ fn check_table(
         }
     }
     if let Some(prefixes) = table.prefixes.as_deref() {
-        let rule = Arc::new(PrefixRule::named(&prefixes.rule).unwrap());
+        let rule = Arc::new(ScanRule::named(&prefixes.rule).unwrap());
         // Asked when nothing of it is in memory, and again.
-        for (key, _) in known.iter().chain(probes).chain(probes) {
-            let bound = Bound::Included(key.clone());
-            if let Some(scan) = PrefixScan::of(&rule, &bound, &bound) {
+        let ends = probes.iter().chain(&known).map(|(end, _)| end);
+        let keys = known.iter().chain(probes).chain(probes);
+        for ((key, _), end) in keys.zip(ends.cycle()) {
+            let end = match *rule {
+                ScanRule::Ranges { .. } => end.max(key),
+                ScanRule::Prefixes(_) => key,
+            };
+            let (start, end) = (Bound::Included(key.clone()), Bound::Included(end.clone()));
+            if let Some(scan) = FilteredScan::of(&rule, &start, &end) {
                 let has = |entry: &Entry| entry.0 >= *key && scan.is_of(&entry.0);
                 let answer = table.ask_prefix(&scan, true).unwrap();
                 let maybe = matches!(answer, PrefixAnswer::Maybe(_));

@@ -6,11 +6,11 @@ mod encoding;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::block::common_prefix;
 #[cfg(test)]
 use super::format::Damage;
 use super::packed_ints::PackedInts;
 use super::stated_prefixes::MOST_MODULES;
+use crate::base::key::common_prefix;
 use crate::base::key::prefix;
 use crate::filter::MAX_MODULES;
 pub(super) use encoding::{ParsedTop, TopIndexBuilder};

@@ -81,6 +81,7 @@ impl Table {
         };
         let mut memory = self.blocks.cache().budget().reserve(Role::Compaction, 0);
         for partition in 0..self.top.len() {
+            verifier.ranges(partition)?;
             verifier.partition(partition)?;
             // Of the last keys, the smallest, and the separators around a block.
             let keys = 4 * verifier.last_key.capacity() as u64;

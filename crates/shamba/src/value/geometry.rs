@@ -44,12 +44,14 @@ pub(crate) struct FilterGeometry {
     pub(super) columns: fn(&[u8]) -> u8,
     /// Cuts a block down to some of its columns.
     pub(super) keep: fn(&[u8], u8) -> Vec<u8>,
+    /// The families whose blocks these two know.
+    families: u8,
 }
 
 impl PartialEq for FilterGeometry {
-    /// Blocks of columns are cut alike wherever modules are alike.
+    /// Blocks of columns are cut alike wherever modules are alike, of the same families.
     fn eq(&self, other: &Self) -> bool {
-        self.modules == other.modules
+        self.families == other.families && self.modules == other.modules
     }
 }
 
@@ -66,7 +68,13 @@ impl FilterGeometry {
             modules,
             columns,
             keep,
+            families: 0,
         }
+    }
+
+    /// Of families other than those that most filters are of: the functions are for their blocks.
+    pub(crate) fn of_families(self, families: u8) -> Self {
+        FilterGeometry { families, ..self }
     }
 
     /// The memory it takes behind an `Arc`, in bytes.

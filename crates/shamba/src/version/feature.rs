@@ -17,16 +17,19 @@ pub(crate) enum Feature {
     ValueFiles,
     /// Tables with filters of prefixes.
     PrefixFilters,
+    /// Tables with filters of ranges.
+    RangeFilters,
 }
 
 impl Feature {
     /// Those that this build knows, in the order of their values.
-    pub(crate) const ALL: [Feature; 5] = [
+    pub(crate) const ALL: [Feature; 6] = [
         Feature::Expiring,
         Feature::MergeOperators,
         Feature::RangeTombstones,
         Feature::ValueFiles,
         Feature::PrefixFilters,
+        Feature::RangeFilters,
     ];
 
     /// Its name in the manifest, for people too.
@@ -37,6 +40,7 @@ impl Feature {
             Feature::RangeTombstones => "range tombstones",
             Feature::ValueFiles => "value files",
             Feature::PrefixFilters => "prefix filters",
+            Feature::RangeFilters => "range filters",
         }
     }
 

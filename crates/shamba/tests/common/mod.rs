@@ -222,12 +222,17 @@ pub fn random_keyspace_options(rng: &mut Rng) -> KeyspaceOptions {
             1 => Some(Prefix::Delimiter(*rng.pick(b"/0"))),
             _ => None,
         })
+        .range_filter(rng.one_in(4).then(|| *rng.pick(&[4.0, 6.5, 10.0, 20.0])))
         .filter_policy(random_filter_policy(rng))
         .auto_design(None)
         .epoch_lookups(*rng.pick(&[1, 8, 64, 2048]))
         .merge_for_scans(!rng.one_in(4))
         .restart_interval(*rng.pick(&[1, 2, 8, 16, 64]))
         .value_files_from(rng.one_in(3).then(|| *rng.pick(&[64, 100, 1000])));
+    let options = match options.range_filter {
+        Some(_) => options.prefix(None),
+        None => options,
+    };
     if rng.one_in(3) {
         let mut options = options.preset(*rng.pick(&Preset::ALL));
         options.filter.allocation = random_allocation(rng);

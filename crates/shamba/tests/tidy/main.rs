@@ -488,7 +488,7 @@ fn keys_are_hashed_where_it_is_counted() {
                     "table/verify.rs",
                     "table/builder/prefixes.rs",
                     "table/verify/prefixes.rs",
-                    "filter/prefix.rs",
+                    "filter/scan.rs",
                     "table/get/lookup.rs",
                     "cache/entries/mod.rs",
                     "cache/entries/hot.rs",

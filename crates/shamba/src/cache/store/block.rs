@@ -211,7 +211,9 @@ impl Block {
             header.account = held.into_account();
         } else if size.bytes() < header.account.bytes().saturating_sub(extra) {
             let role = header.account.role();
-            if let Ok(block) = store.block(role, (bytes, parts), extra, None) {
+            if let Ok(block) = store.block(role, (bytes, parts), extra, None)
+                && block.charge() < self.charge()
+            {
                 *self = block;
             }
         }

@@ -38,7 +38,7 @@ use crate::compaction::MergeIter;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::filter::PrefixScan;
+use crate::filter::FilteredScan;
 use crate::metrics::Counter;
 use crate::version::ValueFiles;
 pub use both_ends::Iter;
@@ -99,7 +99,7 @@ pub struct Cursor {
     /// What entries point to.
     values: ValueFiles,
     /// The prefix that it lies in, if the keyspace has prefixes.
-    prefix: Option<Arc<PrefixScan>>,
+    prefix: Option<Arc<FilteredScan>>,
     place: Position,
     /// Going forward, bytes before the value that say when it expires.
     expiry: usize,
@@ -144,7 +144,7 @@ impl Cursor {
         db.counts().add_iterator();
         let generation = keyspace.generation();
         // What tables of the state need not be read for.
-        let prefix = keyspace.prefix_of(&options.lower, &options.upper);
+        let prefix = keyspace.filtered_scan(&options.lower, &options.upper);
         let IterSources {
             merge,
             bytes,

@@ -11,7 +11,7 @@ use crate::compaction::{MergeIter, RunFiles, RunIter};
 use crate::db::DbShared;
 use crate::db::keyspaces::ReadState;
 use crate::error::Result;
-use crate::filter::PrefixScan;
+use crate::filter::FilteredScan;
 use crate::fs::Purpose;
 use crate::memtable::MemtableView;
 use crate::metrics::{Counter, Metrics};
@@ -106,7 +106,7 @@ pub(super) fn sources(
     state: &ReadState,
     seq: SeqNo,
     fill_cache: bool,
-    prefix: Option<&Arc<PrefixScan>>,
+    prefix: Option<&Arc<FilteredScan>>,
 ) -> IterSources {
     let budget = db.inner().shared().budget();
     let runs = || state.version.levels().iter().flat_map(|level| level.runs());
@@ -150,12 +150,12 @@ pub(super) fn sources(
 }
 
 /// Counts what became of asking tables for the prefix of a scan.
-pub(super) fn count_prefix(prefix: &PrefixScan, metrics: &Metrics) {
+pub(super) fn count_prefix(prefix: &FilteredScan, metrics: &Metrics) {
     let [probes, negatives, pages, damaged] = prefix.counts().take();
     for (counter, count) in [
-        (Counter::prefix_probes, probes),
-        (Counter::prefix_negatives, negatives),
-        (Counter::prefix_pages, pages),
+        (Counter::scan_filter_probes, probes),
+        (Counter::scan_filter_negatives, negatives),
+        (Counter::scan_filter_pages, pages),
         (Counter::corrupt_filters, damaged),
     ] {
         if count > 0 {

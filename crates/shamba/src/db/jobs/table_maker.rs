@@ -15,10 +15,10 @@ use crate::db::context::DbContext;
 use crate::db::files::{Files, Tree};
 use crate::db::keyspaces::KeyspaceInner;
 use crate::error::Result;
-use crate::filter::{BlockRoom, FileContext, choose, prefix_plan};
+use crate::filter::{BlockRoom, FileContext, ScanRule, choose};
 use crate::fs::PAGE;
 use crate::options::KeyspaceOptions;
-use crate::table::{PrefixOptions, TableBuildOptions, TableSlot, compressor_bytes};
+use crate::table::{ScanFilterOptions, TableBuildOptions, TableSlot, compressor_bytes};
 use crate::version::{AddedFile, Feature, FileInfo, FileMeta};
 
 /// About how many keys share a partition of index and filter.
@@ -26,6 +26,9 @@ const PARTITION_KEYS: u32 = 8000;
 
 /// What the digest of a key takes, and its bits in the filter while they are written.
 const KEY_BYTES: u64 = 16;
+
+/// The same of a key of a filter of ranges: what is kept of it, at most, and integers.
+const RANGE_KEY_BYTES: u64 = 96;
 
 /// Keys are long that have more bytes: of shorter ones those that a table being written gathers are
 /// counted with [`OUTPUT_BYTES`].
@@ -68,8 +71,11 @@ impl TableMaker {
         parents: Parents<'_>,
     ) -> Result<MergeOutput<'a>> {
         let options = self.build_options(keyspace, level, entries, parents);
-        if options.prefixes.is_some() {
-            self.files.state_feature(Feature::PrefixFilters)?;
+        if let Some(scans) = &options.prefixes {
+            self.files.state_feature(match &*scans.rule {
+                ScanRule::Prefixes(_) => Feature::PrefixFilters,
+                ScanRule::Ranges { .. } => Feature::RangeFilters,
+            })?;
         }
         Ok(MergeOutput {
             // A filter over a whole table is built of all its keys at once.
@@ -127,11 +133,16 @@ impl TableMaker {
         } else {
             entries.min(keys_of_whole_filter(limit))
         };
-        // The prefixes of a partition beside its keys, about one for each.
-        let prefixes = match (&options.prefix, keys) {
-            (None, _) => 0,
-            (Some(_), 0) => entries.min(partition_keys(limit).min(PARTITION_KEYS).into()),
-            (Some(_), keys) => keys,
+        // The prefixes of a partition beside its keys, about one for each, or what a filter of
+        // ranges is made of.
+        let of_partition = || match keys {
+            0 => entries.min(partition_keys(limit).min(PARTITION_KEYS).into()),
+            keys => keys,
+        };
+        let scans = match (&options.prefix, options.range_filter) {
+            (_, Some(_)) => of_partition() * RANGE_KEY_BYTES,
+            (Some(_), None) => of_partition() * KEY_BYTES,
+            (None, None) => 0,
         };
         let compressor = compressor_bytes(options.compression_at(level), limit);
         let long = if key > LONG_KEY {
@@ -145,9 +156,7 @@ impl TableMaker {
         } else {
             1
         };
-        files * (OUTPUT_BYTES + table_buffer(limit) + compressor)
-            + (keys + prefixes) * KEY_BYTES
-            + long
+        files * (OUTPUT_BYTES + table_buffer(limit) + compressor) + keys * KEY_BYTES + scans + long
     }
 
     /// The same of range tombstones: encoded, also as what the table says of itself, and as pages.
@@ -222,9 +231,9 @@ impl TableMaker {
         let bits = context.bits_per_key.unwrap_or(wish.bits_per_key);
         wish.sizes = wish.sizes.decided(bits, wish.modules, room);
         let filters = choose(&wish, &context);
-        let prefixes = keyspace.prefixes().map(|rule| PrefixOptions {
+        let prefixes = keyspace.scan_rule().map(|rule| ScanFilterOptions {
+            plan: rule.plan(wish.families, wish.layout),
             rule,
-            plan: prefix_plan(wish.families, wish.layout),
         });
         TableBuildOptions {
             filter: filters.plan,

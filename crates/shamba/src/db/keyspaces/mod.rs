@@ -25,7 +25,7 @@ use crate::base::key::SeqNo;
 use crate::budget::{Budget, Reservation};
 use crate::cache::{BlockCache, EntrySpace};
 use crate::error::{Error, Result};
-use crate::filter::{PrefixRule, PrefixScan};
+use crate::filter::{FilteredScan, ScanRule};
 use crate::memtable::Memtable;
 use crate::operator::Operator;
 use crate::options::{Design, KeyspaceOptions};
@@ -66,8 +66,9 @@ pub(crate) struct KeyspaceInner {
     operator: OnceLock<Operator>,
     /// Value files that only memtables point to.
     pending_values: PendingValues,
-    /// What the options say of prefixes; none where they name a function that was not given.
-    prefixes: ArcSwapOption<PrefixRule>,
+    /// What its tables have filters for scans of; none where its options name a function that was
+    /// not given.
+    scan_rule: ArcSwapOption<ScanRule>,
     flushes: Failing,
     compactions: Failing,
     limits: Limits,
@@ -140,7 +141,7 @@ impl KeyspaceInner {
             entries: cache.entry_space(flushed_seq),
             operator: OnceLock::new(),
             pending_values: PendingValues::default(),
-            prefixes: ArcSwapOption::empty(),
+            scan_rule: ArcSwapOption::empty(),
             flushes: Failing::default(),
             compactions: Failing::default(),
             limits,
@@ -191,25 +192,25 @@ impl KeyspaceInner {
         }
     }
 
-    /// What says the prefixes of its keys, if anything does.
-    pub(super) fn prefixes(&self) -> Option<Arc<PrefixRule>> {
-        self.prefixes.load_full()
+    /// What its tables have filters for scans of, if they have any.
+    pub(super) fn scan_rule(&self) -> Option<Arc<ScanRule>> {
+        self.scan_rule.load_full()
     }
 
-    /// The prefix that a scan between two bounds lies in.
+    /// What a scan between two bounds asks filters, if it can ask them.
     #[inline]
-    pub(super) fn prefix_of(
+    pub(super) fn filtered_scan(
         &self,
         lower: &Bound<Vec<u8>>,
         upper: &Bound<Vec<u8>>,
-    ) -> Option<Arc<PrefixScan>> {
-        let rule = self.prefixes.load();
-        PrefixScan::of(rule.as_ref()?, lower, upper).map(Arc::new)
+    ) -> Option<Arc<FilteredScan>> {
+        let rule = self.scan_rule.load();
+        FilteredScan::of(rule.as_ref()?, lower, upper).map(Arc::new)
     }
 
-    /// Gives it what says the prefixes of its keys.
-    pub(super) fn set_prefixes(&self, prefixes: Option<Arc<PrefixRule>>) {
-        self.prefixes.store(prefixes);
+    /// Gives it what its tables have filters for scans of.
+    pub(super) fn set_scan_rule(&self, rule: Option<Arc<ScanRule>>) {
+        self.scan_rule.store(rule);
     }
 
     /// The options of this moment.

@@ -260,14 +260,14 @@ fn assemble(
         let own = options_of(dir, &options, (id, &found))?;
         hints::give(&mut hints, &found.version, &budget);
         // One that is kept may need a function that this open does without.
-        let prefixes = options.prefix_functions.rule(&own);
+        let scan_rule = options.prefix_functions.scan_rule(&own);
         let (version, flushed) = (found.version, found.flushed_seq);
         let (name, memory) = (found.name.to_string(), all_keyspaces.reserve(&budget));
         let cache = options.memory.cache();
         let keyspace = KeyspaceInner::new(id, name, own, version, flushed, memory, cache);
         restore(&keyspace, found.design.as_ref());
         keyspace.set_operator(operator);
-        keyspace.set_prefixes(prefixes);
+        keyspace.set_scan_rule(scan_rule);
         keyspaces.insert(id, Arc::new(keyspace));
     }
     let Some(default_keyspace) = keyspaces.get(&DEFAULT_KEYSPACE).cloned() else {

@@ -101,9 +101,9 @@ impl Redesigner {
         };
         self.files
             .log_edit(&mut tree, VersionEdit::of_keyspace(edit))?;
-        let prefixes = functions.rule(&options);
+        let scan_rule = functions.scan_rule(&options);
         keyspace.take_options(options);
-        keyspace.set_prefixes(prefixes);
+        keyspace.set_scan_rule(scan_rule);
         if let Some(stored) = stored {
             self.begin_move(keyspace, &stored, &design);
         }

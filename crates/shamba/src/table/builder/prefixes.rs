@@ -1,14 +1,15 @@
-//! The prefixes of a table's keys while it is written: the digest of each in the partition that is
-//! open, once. Protocol: `(add* write)*`, where `write` is of a partition. One owner.
+//! What a table's filter for scans is to be made of while the table is written: of the partition
+//! that is open the digest of each prefix, once, or its keys. Protocol: `(add* write)*`, where
+//! `write` is of a partition. One owner.
 
 use std::sync::Arc;
 
 use super::TableBuilder;
 use crate::base::digest::KeyDigest;
+use crate::base::key::common_prefix;
 use crate::error::Result;
-use crate::filter::{self, FilterPlan, FilterWriter, LONGEST_PREFIX, PrefixRule};
-use crate::table::block::common_prefix;
-use crate::table::build_options::PrefixOptions;
+use crate::filter::{self, FilterPlan, FilterWriter, LONGEST_PREFIX, RangeKeys, ScanRule};
+use crate::table::build_options::ScanFilterOptions;
 use crate::table::format::{Codec, PAGE_PAYLOAD};
 use crate::table::stated_prefixes::StatedPrefixes;
 
@@ -18,30 +19,34 @@ use crate::table::stated_prefixes::StatedPrefixes;
 const MOST_PER_KEY: usize = 4;
 
 /// See the module.
-pub(super) struct PrefixCollector {
-    rule: Arc<PrefixRule>,
+pub(super) struct ScanCollector {
+    rule: Arc<ScanRule>,
     plan: FilterPlan,
+    /// Of the prefixes of the partition.
     digests: Vec<KeyDigest>,
+    /// Of a filter of ranges, the partition's keys.
+    ranges: RangeKeys,
     /// Keys of the partition.
     keys: usize,
     /// Whether the partition has too many of them.
     is_too_many: bool,
-    /// Prefixes of all partitions that are written.
-    prefixes: u64,
+    /// Prefixes, or keys, of all partitions that are written.
+    members: u64,
     /// Payload bytes of each module so far.
     module_bytes: Vec<u64>,
 }
 
-impl PrefixCollector {
-    pub(super) fn new(options: PrefixOptions) -> Box<Self> {
-        Box::new(PrefixCollector {
+impl ScanCollector {
+    pub(super) fn new(options: ScanFilterOptions) -> Box<Self> {
+        Box::new(ScanCollector {
             rule: options.rule,
             module_bytes: vec![0; options.plan.modules.len()],
             plan: options.plan,
             digests: Vec::new(),
+            ranges: RangeKeys::default(),
             keys: 0,
             is_too_many: false,
-            prefixes: 0,
+            members: 0,
         })
     }
 
@@ -53,13 +58,15 @@ impl PrefixCollector {
             _ => common_prefix(last, key),
         };
         self.keys += 1;
+        let rule = match &*self.rule {
+            ScanRule::Prefixes(rule) => rule,
+            ScanRule::Ranges { .. } => return self.ranges.add(shared, key),
+        };
         if self.is_too_many {
             return;
         }
         let digests = &mut self.digests;
-        self.rule.each_longer(key, shared, |prefix| {
-            digests.push(KeyDigest::of(prefix));
-        });
+        rule.each_longer(key, shared, |prefix| digests.push(KeyDigest::of(prefix)));
         // The first keys have more than those behind them, which share some.
         if self.digests.len() > MOST_PER_KEY * (self.keys + LONGEST_PREFIX) {
             self.is_too_many = true;
@@ -74,22 +81,24 @@ impl PrefixCollector {
 
     /// About the bytes of filter that are not written.
     pub(super) fn pending(&self) -> u64 {
-        self.digests.len() as u64 * u64::from(self.plan.millibits()) / 8000
+        let members = self.digests.len().max(self.ranges.len());
+        members as u64 * u64::from(self.plan.millibits()) / 8000
     }
 
     pub(super) fn memory(&self) -> usize {
-        size_of::<Self>() + self.digests.capacity() * size_of::<KeyDigest>()
+        let digests = self.digests.capacity() * size_of::<KeyDigest>();
+        size_of::<Self>() + digests + self.ranges.memory()
     }
 
     /// What the table says of them.
     pub(super) fn stated(mut self) -> StatedPrefixes {
         let modules = self.plan.modules.iter_mut().zip(&self.module_bytes);
         for (module, &bytes) in modules {
-            module.millibits = filter::written_millibits(module, bytes, self.prefixes);
+            module.millibits = filter::written_millibits(module, bytes, self.members);
         }
         StatedPrefixes {
             rule: self.rule.name().to_owned(),
-            prefixes: self.prefixes,
+            members: self.members,
             bytes: self.module_bytes.iter().sum(),
             plan: self.plan,
         }
@@ -97,14 +106,17 @@ impl PrefixCollector {
 }
 
 impl TableBuilder {
-    /// Writes the partition's filter of prefixes, the last module first, and notes the pages of
+    /// Writes the partition's filter for scans, the last module first, and notes the pages of
     /// each. Not kept for the cache: the first scan that wants it reads it.
     pub(super) fn write_prefixes(&mut self, module_pages: &mut [u32]) -> Result<()> {
         let Some(collector) = self.prefixes.as_deref_mut() else {
             return Ok(());
         };
-        let count = collector.digests.len();
         collector.keys = 0;
+        if let ScanRule::Ranges { millibits } = *collector.rule {
+            return self.write_ranges(module_pages, millibits);
+        }
+        let count = collector.digests.len();
         if std::mem::take(&mut collector.is_too_many) {
             let modules = collector.plan.modules.iter().zip(module_pages);
             for ((module, pages), total) in modules.zip(&mut collector.module_bytes).rev() {
@@ -129,8 +141,26 @@ impl TableBuilder {
         }
         drop(filter);
         self.reservation.shrink(held);
-        collector.prefixes += count as u64;
+        collector.members += count as u64;
         collector.digests.clear();
+        Ok(())
+    }
+
+    /// The same of a filter of ranges, which has one module.
+    fn write_ranges(&mut self, module_pages: &mut [u32], millibits: u32) -> Result<()> {
+        let Some(collector) = self.prefixes.as_deref_mut() else {
+            return Ok(());
+        };
+        let held = collector.ranges.building() as u64;
+        self.reservation.grow(held);
+        let block = filter::range_block(&collector.ranges, millibits);
+        for (pages, total) in module_pages.iter_mut().zip(&mut collector.module_bytes) {
+            *pages = self.writer.block(&block, Codec::Raw)?;
+            *total += block.len() as u64;
+        }
+        self.reservation.shrink(held);
+        collector.members += collector.ranges.len() as u64;
+        collector.ranges.clear();
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
 //! Builds index blocks.
 
-use super::shape::Shape;
-use super::symbols::{self, SymbolsBuilder};
+use crate::ordered::{Shape, SymbolsBuilder, ints, symbols};
+
 use super::{ENDS, INTEGERS, LONGER};
-use super::{front_builder, ints, pages};
+use super::{front_builder, pages};
 use crate::base::coding::{put_varint, varint_len};
-use crate::table::block::common_prefix;
+use crate::base::key::common_prefix;
 
 /// Between two data blocks: the first key of the second up to where it differs from the last key of
 /// the first.

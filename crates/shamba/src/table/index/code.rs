@@ -6,8 +6,8 @@
 //! word before it and ones ever after: no separator is between the two.
 
 use super::alphabetic::limited_lengths;
-use super::bits;
 use crate::base::coding::take;
+use crate::ordered::bits;
 
 /// Words have no more bits.
 pub(super) const MOST_LEN: u8 = 12;

@@ -9,10 +9,10 @@ use std::cmp::Ordering;
 
 use super::LONGEST;
 use super::bit_string::{BitString, head, high_ones, word};
-use super::bits;
 use super::code::{Code, CodeBytes, CodeForm, MOST_LEN};
 use super::groups::{GROUP, GROUP_BITS, NextSeparator, SeparatorGroup, SeparatorGroups};
 use super::key_bits::{KeyBits, SEEN};
+use crate::ordered::bits;
 
 /// A byte has the form of the code in the lowest bits, and from this one on how wide numbers are
 /// of where groups begin.
@@ -232,9 +232,9 @@ impl<'a, 'k> BitSearch<'a, 'k> {
 #[cfg(test)]
 mod tests {
     use super::super::front_builder::{encode, most};
-    use super::super::symbols::Boundary;
     use super::*;
-    use crate::table::block::common_prefix;
+    use crate::base::key::common_prefix;
+    use crate::ordered::symbols::Boundary;
     use proptest::prelude::*;
 
     /// Of each two keys that follow each other what the second has up to where they differ, and

@@ -7,8 +7,8 @@ use super::bit_string::{BitString, high_ones, word};
 use super::code::{CodeBuilder, CodeWords};
 use super::front::START_WIDTH;
 use super::groups::{GROUP, WIDTH, others, top_step};
-use super::symbols::Boundary;
-use crate::table::block::common_prefix;
+use crate::base::key::common_prefix;
+use crate::ordered::symbols::Boundary;
 
 /// The most bytes of a code, and what is before it.
 const HEAD: usize = 128;

@@ -13,30 +13,25 @@
 
 mod alphabetic;
 mod bit_string;
-mod bits;
 mod builder;
 mod code;
 mod front;
 mod front_builder;
 mod groups;
-mod ints;
 mod key_bits;
 mod pages;
-mod shape;
-mod symbols;
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::block::common_prefix;
 use super::format::Damage;
 use crate::base::coding::{take, take_len, take_short_varint};
 use crate::base::key::MAX_KEY_LEN;
+use crate::base::key::common_prefix;
+use crate::ordered::{Ints, Symbols};
 pub(super) use builder::{Boundary, IndexBuilder};
 use front::FrontCoded;
-use ints::Ints;
 use pages::{BlockPages, Form};
-use symbols::Symbols;
 
 const MALFORMED: Damage = Damage("an index block is malformed");
 

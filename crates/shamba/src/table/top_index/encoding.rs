@@ -4,7 +4,7 @@
 use super::{BEFORE_MODULES, FRONTS, HEAD, LONG, TopIndex, head_of, is_front_coded};
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_len, take_varint};
 use crate::base::key::MAX_KEY_LEN;
-use crate::table::block::common_prefix;
+use crate::base::key::common_prefix;
 use crate::table::format::Damage;
 use crate::table::packed_ints::PackedInts;
 
