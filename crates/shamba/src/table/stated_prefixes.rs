@@ -81,3 +81,74 @@ impl PrefixFilter {
         allocated(size_of::<Self>()) + allocated(self.rule.len()) + modules
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::filter::{Families, Family, Layout, prefix_plan};
+
+    fn stated(rule: &str, families: Families) -> StatedPrefixes {
+        StatedPrefixes {
+            rule: rule.to_owned(),
+            prefixes: 300,
+            bytes: 7_000,
+            plan: prefix_plan(families, Layout::Partitioned),
+        }
+    }
+
+    #[test]
+    fn what_is_stated_comes_back_and_nothing_shorter() {
+        for families in [Families::ByLevel, Families::Same(Family::Blocked)] {
+            let stated = stated("function of words", families);
+            let bytes = stated.encode();
+            assert_eq!(StatedPrefixes::decode(&bytes), Ok(stated));
+            for len in 0..bytes.len() {
+                assert_eq!(StatedPrefixes::decode(&bytes[..len]), Err(BAD), "{len}");
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_may_be_is_damage() {
+        let with_modules = |count| {
+            let mut stated = stated("fixed 4", Families::ByLevel);
+            stated.plan.modules = vec![stated.plan.modules[0]; count];
+            StatedPrefixes::decode(&stated.encode())
+        };
+        assert_eq!(with_modules(0), Err(BAD));
+        assert!(with_modules(MOST_MODULES).is_ok());
+        assert_eq!(with_modules(MOST_MODULES + 1), Err(BAD));
+        let with_name = |len| {
+            let stated = stated(&"n".repeat(len), Families::ByLevel);
+            StatedPrefixes::decode(&stated.encode())
+        };
+        assert!(with_name(LONGEST_NAME).is_ok());
+        assert_eq!(with_name(LONGEST_NAME + 1), Err(BAD));
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_damage_and_an_unknown_family_is_named_so() {
+        let good = stated("fixed 4", Families::ByLevel).encode();
+        let mut no_text = good.clone();
+        // The name begins behind its length.
+        no_text[1] = 0xff;
+        assert_eq!(StatedPrefixes::decode(&no_text), Err(BAD));
+        // The plan is at the end: layout, number of modules, and the family of the only one.
+        let stated = stated("fixed 4", Families::ByLevel);
+        let mut plan = Vec::new();
+        stated.plan.encode(&mut plan);
+        let mut unknown = good.clone();
+        unknown[good.len() - plan.len() + 2] = 99;
+        let refused = StatedPrefixes::decode(&unknown).unwrap_err();
+        assert!(refused.0.contains("does not know"), "{refused:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail(bytes in any::<Vec<u8>>()) {
+            let _ = StatedPrefixes::decode(&bytes);
+        }
+    }
+}
