@@ -463,6 +463,106 @@ fn a_damaged_value_file_is_named_and_nothing_panics() {
     }
 }
 
+/// Writes the checksum of a table's first block, which is a page, anew (docs/format.md, "Blocks").
+fn seal_first_block(bytes: &mut [u8]) {
+    let salt = bytes.len() - 20;
+    let seed = crc32c::crc32c_append(crc32c::crc32c(&bytes[salt..salt + 4]), &[0; 4]);
+    let sum = crc32c::crc32c_append(seed, &bytes[..4092]);
+    bytes[4092..4096].copy_from_slice(&sum.to_le_bytes());
+}
+
+#[test]
+fn a_verification_finds_what_points_to_no_value() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    // Who saw the time before keeps their numbers apart.
+    let before = db.snapshot();
+    // What points to them has two bytes each for the length.
+    let lens = [9000, 12_000];
+    for (key, len) in ["a", "b"].iter().zip(lens) {
+        db.put(key, value(1, len)).unwrap();
+    }
+    db.put("short", "1").unwrap();
+    db.flush().unwrap();
+    drop(before);
+    db.close().unwrap();
+    let sound = options(&fs).verify("/db", |_, _| {}).unwrap();
+    sound.check().unwrap();
+    let values = largest_table(&fs);
+    let tree = fs
+        .files()
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|end| end == "sst") && *path != values);
+    let tree = tree.unwrap();
+    let whole = fs.read_file(&tree).unwrap();
+    let [a, b] = lens.map(|len| {
+        let varint = [len as u8 | 0x80, (len >> 7) as u8];
+        whole.windows(2).position(|bytes| bytes == varint).unwrap()
+    });
+    // Before the length is the sequence number. What is pointed to in all stays the same.
+    for bytes in [0..2, -1..0, -1..2] {
+        let mut forged = whole.clone();
+        for by in bytes.clone() {
+            let of = |at: usize| at.checked_add_signed(by).unwrap();
+            forged.swap(of(a), of(b));
+        }
+        seal_first_block(&mut forged);
+        assert!(forged != whole);
+        fs.write_file(&tree, &forged).unwrap();
+        let closed = options(&fs).verify("/db", |_, _| {}).unwrap();
+        let db = open(&fs);
+        assert!(db.get("a").unwrap_err().is_corruption());
+        assert_eq!(db.get("short").unwrap().as_deref(), Some(&b"1"[..]));
+        for found in [closed, db.verify().unwrap()] {
+            let damaged = &found.damaged;
+            assert_eq!(
+                (found.problems, damaged.len()),
+                (2, 1),
+                "{bytes:?} {damaged:?}"
+            );
+            assert!(tree.ends_with(&damaged[0].file), "{damaged:?}");
+            for problem in &damaged[0].first {
+                assert_eq!(problem.offset, Some(0));
+                assert!(problem.what.contains("points to a value"), "{problem:?}");
+            }
+        }
+    }
+}
+
+/// To look for what is pointed to takes no more reads than all value files do, also where each
+/// table points to several.
+#[test]
+fn a_verification_reads_value_files_about_twice() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let mut rng = Rng::new(9);
+    for round in 0..600 {
+        let len = *rng.pick(&[1500, 3000, 9000]);
+        db.put(key(rng.below(400)), value(round, len)).unwrap();
+    }
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    let files = values(&db);
+    assert!(files.files > 5, "{files:?}");
+    db.close().unwrap();
+    let all: u64 = (fs.list("/db".as_ref()).unwrap().iter())
+        .filter(|file| file.name.ends_with(".sst"))
+        .map(|file| file.len)
+        .sum();
+    let meter = MeteredFs::new(Arc::new(fs.clone()));
+    let db = options(&fs)
+        .fs(Arc::new(meter.clone()))
+        .open("/db")
+        .unwrap();
+    let before = meter.counts().all_reads().bytes;
+    db.verify().unwrap().check().unwrap();
+    let read = meter.counts().all_reads().bytes - before;
+    eprintln!("{read} of {all}, of these {files:?}");
+    assert!(read < all + files.bytes, "{read} of {all}, {files:?}");
+    let memory = db.stats().memory.budget;
+    assert_eq!(memory.overdraft, 0);
+}
+
 #[test]
 fn checkpoints_have_their_value_files_and_expired_values_go() {
     let fs = MemFs::new();

@@ -62,6 +62,7 @@ pub(crate) use reader::Table;
 pub(crate) use slot::{Hint, TableFile, TableSlot};
 pub(crate) use stated::Stated;
 pub(crate) use table_cache::TableCache;
+pub(crate) use verify::PointedValues;
 
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,10 @@
 //! filters that contain every key, properties that are true.
 //!
 //! Reads the whole file past the cache, block by block; holds an index block, a block that it looks
-//! at and one partition's digests, reserved from the cache's budget.
+//! at and one partition's digests, reserved from the cache's budget. What it looks at of value
+//! files beside is in `pointed`.
 
+mod pointed;
 mod prefixes;
 
 use std::collections::BTreeMap;
@@ -24,6 +26,8 @@ use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::fs::{BlockKind, PAGE, Purpose};
+use pointed::Pointed;
+pub(crate) use pointed::PointedValues;
 use prefixes::SeenPrefixes;
 
 /// Problems past this many are only counted.
@@ -53,8 +57,10 @@ impl VerifyReport {
     }
 }
 
-struct Verifier<'a> {
+struct Verifier<'a, 'v> {
     table: &'a Table,
+    /// Where what its entries point to is looked for.
+    pointed: Option<&'a mut PointedValues<'v>>,
     report: VerifyReport,
     seen: Properties,
     last_key: Vec<u8>,
@@ -64,11 +70,12 @@ struct Verifier<'a> {
 }
 
 impl Table {
-    /// Checks the whole table. Damage is in the report; an error says that the file cannot be
-    /// read.
-    pub(crate) fn verify(&self) -> Result<VerifyReport> {
+    /// Checks the whole table, and whether what it points to is in `pointed`. Damage is in the
+    /// report; an error says that a file cannot be read.
+    pub(crate) fn verify(&self, pointed: Option<&mut PointedValues<'_>>) -> Result<VerifyReport> {
         let mut verifier = Verifier {
             table: self,
+            pointed,
             report: VerifyReport::default(),
             seen: Properties {
                 min_seq: u64::MAX,
@@ -97,7 +104,7 @@ impl Table {
     }
 }
 
-impl Verifier<'_> {
+impl Verifier<'_, '_> {
     fn problem(&mut self, page: u32, what: &'static str) {
         let error = self.table.blocks.damage(page, Damage(what));
         self.error(error);
@@ -189,6 +196,7 @@ impl Verifier<'_> {
             if let Some(problem) = self.entry(partition, (&cursor, value), &separators) {
                 self.problem(start, problem);
             }
+            self.follow(start, &cursor, value)?;
             step = cursor.next(&view).map(|valid| (view, valid));
         }
         if let Err(damage) = step {
@@ -226,8 +234,7 @@ impl Verifier<'_> {
         if new_key && !self.table.plan.modules.is_empty() {
             self.digests.push(KeyDigest::of(entry));
         }
-        let pointer = tag.kind().filter(|kind| kind.is_pointer());
-        let pointer = pointer.map(|kind| ValuePointer::parse(split(kind, value).1));
+        let pointer = pointer_of(tag, value);
         if let Some(Some(pointer)) = pointer {
             let sum = self.report.points_to.entry(pointer.file).or_default();
             *sum = sum.saturating_add(pointer.len);
@@ -253,6 +260,32 @@ impl Verifier<'_> {
         } else {
             None
         }
+    }
+
+    /// Looks whether what an entry points to is there.
+    fn follow(&mut self, page: u32, cursor: &Cursor, value: &[u8]) -> Result<()> {
+        let Some(Some(pointer)) = pointer_of(cursor.tag(), value) else {
+            return Ok(());
+        };
+        let Some(pointed) = self.pointed.as_deref_mut() else {
+            return Ok(());
+        };
+        match pointed.look_for(cursor.key(), pointer) {
+            Ok(Pointed::There) => {}
+            Ok(Pointed::Missing) => {
+                let what = format!(
+                    "an entry points to a value that value file {} does not have",
+                    pointer.file
+                );
+                let path = self.table.blocks.source().path();
+                let at = u64::from(page) * PAGE as u64;
+                self.error(Error::corruption(path, at, what));
+            }
+            // Of the value file.
+            Err(error) if error.is_corruption() => self.error(error),
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     fn filters(&mut self, partition: usize) -> Result<()> {
@@ -320,4 +353,10 @@ impl Verifier<'_> {
         }
         Ok(())
     }
+}
+
+/// The pointer of an entry that has one: none where its bytes are malformed.
+fn pointer_of(tag: Tag, value: &[u8]) -> Option<Option<ValuePointer>> {
+    let kind = tag.kind().filter(|kind| kind.is_pointer())?;
+    Some(ValuePointer::parse(split(kind, value).1))
 }

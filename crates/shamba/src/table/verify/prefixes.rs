@@ -60,7 +60,7 @@ impl SeenPrefixes {
     }
 }
 
-impl Verifier<'_> {
+impl Verifier<'_, '_> {
     /// Checks the filter of a partition whose entries were seen.
     pub(super) fn prefixes(&mut self, partition: usize) -> Result<()> {
         let table = self.table;
