@@ -244,6 +244,13 @@ impl VerifySummary {
         } else {
             std::mem::take(&mut report.points_to)
         };
+        // Builds before did not count operands.
+        if is_sound && ![0, report.operands].contains(&file.operands()) {
+            let what = "its operands are not as many as the manifest says";
+            let name = table_name(file.number());
+            report.problems.push(Error::corruption(name, 0, what));
+            report.problem_count += 1;
+        }
         if is_sound && seen != stated {
             let what = "its values are not those that the manifest says";
             let name = table_name(file.number());

@@ -44,6 +44,8 @@ pub(crate) struct VerifyReport {
     pub(crate) problems: Vec<Error>,
     /// All problems.
     pub(crate) problem_count: u64,
+    /// Operands among the entries.
+    pub(crate) operands: u64,
     /// Bytes of values that its entries point to, by value file.
     pub(crate) points_to: BTreeMap<u64, u64>,
     /// Bytes of its own values.
@@ -218,6 +220,7 @@ impl Verifier<'_, '_> {
         let new_key = self.last_tag.is_none() || self.last_key != entry;
         let here = self.table.top.find(entry) == partition;
         self.report.entries += 1;
+        self.report.operands += u64::from(tag.kind() == Some(EntryKind::Operand));
         // What the table states of itself is counted anew, and compared at the end.
         let seen = &mut self.seen;
         if seen.entries == 0 {
