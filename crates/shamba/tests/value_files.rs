@@ -1043,3 +1043,50 @@ fn value_files_have_no_filters_of_prefixes() {
     assert_eq!(without.len(), files);
     assert!(!with.is_empty());
 }
+
+/// Values that many keys point to are read together, in as many rounds as one of them takes, and
+/// each block once.
+#[test]
+fn lookups_of_many_keys_read_values_together() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let len = |number: u64| [1200, 3000, 9000][number as usize % 3];
+    for number in 0..150 {
+        db.put(key(number), value(number, len(number))).unwrap();
+    }
+    db.put_reader("film", stream(100_000)).unwrap();
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    assert!(values(&db).files > 5);
+    db.close().unwrap();
+    let meter = MeteredFs::new(Arc::new(fs.clone()));
+    let db = options(&fs).fs(Arc::new(meter.clone()));
+    let db = db.open("/db").unwrap();
+    let mut keys: Vec<_> = (0..150).map(key).collect();
+    keys.extend(["film".to_owned(), key(7), "nobody".to_owned()]);
+    // What is read from now on is of values.
+    for key in &keys {
+        db.contains_key(key).unwrap();
+    }
+    let (before, counted) = (meter.counts(), db.stats().counters);
+    let found = db.multi_get(&keys).unwrap();
+    let (did, counters) = (meter.counts() - before, db.stats().counters);
+    for (number, found) in (0..150).zip(&found) {
+        let wanted = value(number, len(number));
+        assert_eq!(found.as_deref(), Some(&wanted[..]), "{number}");
+    }
+    let [film, again, nobody] = &found[150..] else {
+        panic!("{}", found.len());
+    };
+    check_stream(film.as_deref().unwrap(), 0, 100_000);
+    assert_eq!(again.as_deref(), found[7].as_deref());
+    assert!(nobody.is_none());
+    // Indexes, then data, of half a megabyte at a time; of the film each piece by itself.
+    let (batches, reads) = (did.batches, did.reads_of(BlockKind::Data).reads);
+    assert!((1..=6).contains(&batches), "{batches} of {reads}");
+    assert!(reads > 100, "{reads}");
+    assert_eq!(counters.read_batches - counted.read_batches, batches);
+    assert_eq!(counters.data_reads - counted.data_reads, reads);
+    assert!(db.multi_get(&["nobody", "film"]).unwrap()[1].is_some());
+    assert_eq!(db.stats().memory.budget.overdraft, 0);
+}

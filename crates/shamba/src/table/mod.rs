@@ -55,7 +55,7 @@ pub(crate) use get::{
 pub use inspect::{FilterPartition, PartitionData, PartitionModule};
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use pinned::Opened;
-pub(crate) use pointed::piece_len;
+pub(crate) use pointed::{WantedValue, piece_len};
 pub(crate) use prefix_filter::{PrefixAnswer, PrefixVisit};
 pub(crate) use prepopulate::{InheritedVisits, KeySpan, Prepared, Prepopulation};
 pub(crate) use reader::Table;
