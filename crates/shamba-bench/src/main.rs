@@ -1,6 +1,6 @@
 //! The `shamba-bench` command: experiments over the engine and its competitors.
 use clap::{Args, Parser, Subcommand};
-use shamba_bench::experiments::{cpu, indexes, mixes, reopen, writes};
+use shamba_bench::experiments::{cpu, indexes, mixes, range_filters, reopen, writes};
 use shamba_bench::report::Report;
 use shamba_bench::{Result, cell, compare, engine, pressure, reproduce, trace};
 use std::path::PathBuf;
@@ -33,6 +33,9 @@ enum Command {
     Cpu(Asked<cpu::Settings>),
     /// Bytes of index for each data block, by the kind of the keys.
     Indexes(Asked<indexes::Settings>),
+    /// False positives of range filters by bits per key, the engine's beside those of the
+    /// literature.
+    RangeFilters(Asked<range_filters::Settings>),
     /// Pages per lookup after a database was closed and opened again, beside those before.
     Reopen(Asked<reopen::Settings>),
     /// Pages per lookup while entries are overwritten, beside lookups alone before and after.
@@ -96,6 +99,9 @@ fn run(command: Command) -> Result<()> {
         Command::Writes(asked) => asked.show(|settings| writes::run(settings, note))?,
         Command::Mixes(asked) => asked.show(|settings| mixes::run(settings, note))?,
         Command::Reopen(asked) => asked.show(|settings| reopen::run(settings, note))?,
+        Command::RangeFilters(asked) => {
+            asked.show(|settings| range_filters::run(settings, note))?
+        }
         Command::Indexes(asked) => asked.show(|settings| indexes::run(settings, note))?,
     }
     Ok(())

@@ -26,6 +26,7 @@ For each level and each filter module, of the lookups that came to a table there
   fetched  it was read from storage and asked (exact)
   skipped  it was neither in memory nor worth a read: index and data were searched without it
            (one lookup in eight counts, as eight)
+Operands in tables are what merge operators were given that no merge has made a value of yet.
 False positives are searches of index and data for keys that were not there (exact), beside what
 the model of the filters predicts for the same lookups. Storage reads by kind are exact.
 
@@ -171,6 +172,10 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
     );
     if !rows.is_empty() {
         text += &format!("\n{}", show::table(&header, &rows))
+    }
+    let operands = sum(|level| level.operands);
+    if operands > 0 {
+        text += &format!("\noperands in tables: {}", show::number(operands));
     }
     let values = &keyspace.values;
     if values.files > 0 {

@@ -385,5 +385,6 @@ pub use wal::RecoveryMode;
 /// as a comparison with the offline optimum. Callers of a database need none of it.
 pub mod inspect {
     pub use crate::db::inspect::{FileLookups, file_lookups, filter_partitions};
+    pub use crate::filter::RangeFilter;
     pub use crate::table::{FilterPartition, PartitionData, PartitionModule};
 }

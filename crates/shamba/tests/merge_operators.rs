@@ -345,6 +345,47 @@ fn operands_collapse_into_one_value() {
     assert_eq!(db.stats().counters.tables_probed, before + 1);
 }
 
+/// Operands that readers keep apart are counted where they lie, in the next life too; merged into a
+/// value they are none.
+#[test]
+fn statistics_tell_how_many_operands_tables_hold() {
+    let fs = MemFs::new();
+    let operands = |db: &Db| {
+        let levels = &db.stats().keyspaces[0].levels;
+        levels.iter().map(|level| level.operands).sum::<u64>()
+    };
+    let db = open(&fs, Increment).unwrap();
+    db.put("other", "1").unwrap();
+    db.put("visits", 5i64.to_le_bytes()).unwrap();
+    db.flush().unwrap();
+    let mut snapshots = Vec::new();
+    for _ in 0..3 {
+        db.merge("visits", 1i64.to_le_bytes()).unwrap();
+        snapshots.push(db.snapshot());
+    }
+    assert_eq!(operands(&db), 0);
+    db.flush().unwrap();
+    assert_eq!(operands(&db), 3);
+    drop(snapshots);
+    db.close().unwrap();
+    let db = open(&fs, Increment).unwrap();
+    assert_eq!(operands(&db), 3);
+    db.verify().unwrap().check().unwrap();
+    // Of those that nobody keeps apart a flush makes one.
+    for _ in 0..4 {
+        db.merge("visits", 1i64.to_le_bytes()).unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!(operands(&db), 4);
+    db.compact_range(None, None).unwrap();
+    assert_eq!(operands(&db), 0);
+    db.close().unwrap();
+    let db = open(&fs, Increment).unwrap();
+    assert_eq!(operands(&db), 0);
+    assert_eq!(number(db.get("visits").unwrap()), Some(12));
+    db.verify().unwrap().check().unwrap();
+}
+
 #[test]
 fn the_ready_made_are_there_without_being_given() {
     let fs = MemFs::new();

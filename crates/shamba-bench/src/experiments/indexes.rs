@@ -67,7 +67,7 @@ pub struct Settings {
 const YEAR: u64 = 365 * 86_400;
 
 impl KeySet {
-    fn key(self, number: u64, random: &mut Random) -> Vec<u8> {
+    pub(super) fn key(self, number: u64, random: &mut Random) -> Vec<u8> {
         let uuid = |random: &mut Random| {
             let drawn: u128 = random.random();
             drawn & !(0xf << 76 | 3 << 62) | 4 << 76 | 2 << 62

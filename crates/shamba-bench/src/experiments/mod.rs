@@ -4,6 +4,7 @@ pub mod cpu;
 pub(crate) mod full_tree;
 pub mod indexes;
 pub mod mixes;
+pub mod range_filters;
 pub mod reopen;
 pub mod writes;
 

@@ -39,19 +39,19 @@ pub(crate) use heap::{
 pub(crate) use reservation::{Account, Permit, Pin, Reservation, Sharer};
 pub use role::Role;
 pub(crate) use shares::{
-    come_down_to, copied_index, copy_buffer, easily_known, extra_buffers, flushed_together,
-    frozen_together, further_readahead, held_files, idle_buffers, idle_frames, kept_for_next_block,
-    keys_looked_up_together, keys_of_whole_filter, large_value, least_limit_for_batch,
-    least_limit_for_block, least_limit_for_databases, least_limit_for_files, least_limit_for_key,
-    least_limit_for_keyspaces, least_limit_for_meta, least_limit_for_range_end,
-    least_limit_for_value, least_memtable_bytes, log_buffer, long_keys_of_table, loose_slots,
-    many_of_files, max_memtable_bytes, measuring_buffer, memtable_copy, memtable_share,
-    merge_inputs, merge_keys, merge_readahead, most_of_batch, most_of_block, most_of_files,
-    most_of_index, most_of_key, most_of_keyspaces, most_of_meta, most_of_range_end, most_of_ranges,
-    most_of_seen, most_of_value, new_tables, open_files, open_tables, partition_keys,
-    piece_of_value, pinned_by_values, plenty_of_memory, prepopulation, read_at_once,
-    reload_at_once, room_for_what_is_written, short_for_large_values, short_of_memory,
-    snapshot_list, table_buffer,
+    blocks_of_pointed, come_down_to, copied_index, copy_buffer, easily_known, extra_buffers,
+    flushed_together, frozen_together, further_readahead, held_files, idle_buffers, idle_frames,
+    kept_for_next_block, keys_looked_up_together, keys_of_whole_filter, large_value,
+    least_limit_for_batch, least_limit_for_block, least_limit_for_databases, least_limit_for_files,
+    least_limit_for_key, least_limit_for_keyspaces, least_limit_for_meta,
+    least_limit_for_range_end, least_limit_for_value, least_memtable_bytes, log_buffer,
+    long_keys_of_table, loose_slots, many_of_files, max_memtable_bytes, measuring_buffer,
+    memtable_copy, memtable_share, merge_inputs, merge_keys, merge_readahead, most_of_batch,
+    most_of_block, most_of_files, most_of_index, most_of_key, most_of_keyspaces, most_of_meta,
+    most_of_range_end, most_of_ranges, most_of_seen, most_of_value, new_tables, open_files,
+    open_tables, partition_keys, piece_of_value, pinned_by_values, plenty_of_memory, prepopulation,
+    read_at_once, reload_at_once, room_for_what_is_written, short_for_large_values,
+    short_of_memory, snapshot_list, table_buffer,
 };
 
 /// The smallest memory budget accepted, in bytes: 1 MiB.

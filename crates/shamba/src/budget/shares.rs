@@ -335,6 +335,12 @@ pub(crate) fn pinned_by_values(limit: u64) -> u64 {
     limit / 16
 }
 
+/// The most bytes of blocks that a verification holds to look for what entries point to, mostly
+/// two pages of a value file. With half of it tables that point to many files read theirs again.
+pub(crate) fn blocks_of_pointed(limit: u64) -> u64 {
+    limit / 32
+}
+
 /// The most bytes that a batch may take in memtables, and its record in the log that is read at
 /// recovery: what all memtables may have under the least budget. With half of it batches must be
 /// smaller; twice of it is more than memtables may have, so that a batch could be logged for which

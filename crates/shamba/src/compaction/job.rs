@@ -224,6 +224,7 @@ struct Current {
     builder: TableBuilder,
     shadowed_before: u64,
     expiry: Expiry,
+    operands: u64,
     /// Bytes of values that its entries point to, by value file.
     points_to: BTreeMap<u64, u64>,
 }
@@ -371,6 +372,7 @@ impl TablesInTheMaking<'_, '_> {
             let sum = current.points_to.entry(pointer.file).or_default();
             *sum = sum.saturating_add(pointer.len);
         }
+        current.operands += u64::from(tag.kind() == Some(EntryKind::Operand));
         current.builder.add(key, tag, value)
     }
 }
@@ -441,6 +443,7 @@ fn begin(output: &MergeOutput<'_>, shadowed_before: u64) -> Result<Current> {
         builder,
         shadowed_before,
         expiry: Expiry::default(),
+        operands: 0,
         points_to: BTreeMap::new(),
     })
 }
@@ -463,6 +466,7 @@ fn finish(
                 garbage: shadowed.saturating_sub(current.shadowed_before),
                 expiry: current.expiry,
                 ranges,
+                operands: current.operands,
                 points_to: current.points_to.into_iter().collect(),
                 ..NewTable::info_of(number, &summary)
             };

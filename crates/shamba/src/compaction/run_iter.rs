@@ -2,7 +2,7 @@
 //!
 //! A lazy one waits in front of a file, whose smallest (or largest) key is known, and opens the
 //! file only when that key comes first. Holds at most one table open at a time. One of a scan that
-//! lies in a prefix leaves tables out whose filters say that they have no key of it, wherever it
+//! can ask filters leaves tables out whose filters say that they have no key of it, wherever it
 //! would look for its place in them: so it yields what the scan wants, and not all of the run.
 //! Single-threaded.
 
@@ -13,7 +13,7 @@ use crate::base::key::Tag;
 use crate::error::Result;
 use crate::filter::FilteredScan;
 use crate::fs::Purpose;
-use crate::table::{PrefixAnswer, PrefixVisit, ScanOptions, Table, TableCache, TableIter};
+use crate::table::{ScanAnswer, ScanOptions, ScanVisit, Table, TableCache, TableIter};
 use crate::version::{FileMeta, Run};
 
 /// Disjoint files, ascending: a whole run, which is shared, or some of one.
@@ -59,8 +59,8 @@ pub(crate) struct RunIter {
     tables: Arc<TableCache>,
     files: RunFiles,
     scan: ScanOptions,
-    /// The prefix that the scan lies in.
-    prefix: Option<Arc<FilteredScan>>,
+    /// What the scan asks filters.
+    asks: Option<Arc<FilteredScan>>,
     at: usize,
     current: Option<TableIter>,
     /// Set while the cursor waits in front of file `at`: where it is going.
@@ -69,7 +69,7 @@ pub(crate) struct RunIter {
 
 /// What became of asking a table.
 enum Asked {
-    Passed(Option<(Arc<Table>, PrefixVisit)>),
+    Passed(Option<(Arc<Table>, ScanVisit)>),
     LeftOut,
 }
 
@@ -79,48 +79,48 @@ impl RunIter {
             tables,
             files,
             scan,
-            prefix: None,
+            asks: None,
             at: 0,
             current: None,
             waits: None,
         }
     }
 
-    /// Has it be of a scan that lies in a prefix.
-    pub(crate) fn stay_within(&mut self, prefix: &Arc<FilteredScan>) {
-        self.prefix = Some(Arc::clone(prefix));
+    /// Has it be of a scan that asks filters.
+    pub(crate) fn stay_within(&mut self, asks: &Arc<FilteredScan>) {
+        self.asks = Some(Arc::clone(asks));
     }
 
-    /// Asks file `at`, where the scan would look for its place, for its prefix.
+    /// Asks file `at`, where the scan would look for its place.
     #[cold]
     fn ask(&self, scan: &FilteredScan, at: usize) -> Result<Asked> {
         let Some(file) = self.files.get(at) else {
             return Ok(Asked::Passed(None));
         };
         let table = self.tables.get(file)?;
-        Ok(match table.ask_prefix(scan, self.scan.fill_cache)? {
-            PrefixAnswer::Absent => Asked::LeftOut,
-            PrefixAnswer::Maybe(visit) => Asked::Passed(visit.map(|visit| (table, visit))),
+        Ok(match table.ask_scan_filter(scan, self.scan.fill_cache)? {
+            ScanAnswer::Absent => Asked::LeftOut,
+            ScanAnswer::Maybe(visit) => Asked::Passed(visit.map(|visit| (table, visit))),
         })
     }
 
     /// Whether file `at` is left out; if not, what is to be counted once the scan has found its
     /// place there.
     fn passes(&self, at: usize) -> Result<Asked> {
-        match &self.prefix {
+        match &self.asks {
             Some(scan) => self.ask(scan, at),
             None => Ok(Asked::Passed(None)),
         }
     }
 
     /// Counts a scan that passed the filter of a table and has found its place there.
-    fn count_visit(&self, visit: Option<(Arc<Table>, PrefixVisit)>) {
-        if let (Some((table, visit)), Some(scan)) = (visit, &self.prefix)
+    fn count_visit(&self, visit: Option<(Arc<Table>, ScanVisit)>) {
+        if let (Some((table, visit)), Some(scan)) = (visit, &self.asks)
             && self.scan.fill_cache
         {
             let here = self.current.as_ref().filter(|iter| iter.valid());
             let found = here.is_some_and(|iter| scan.is_of(iter.key()));
-            table.count_prefix_visit(scan, &visit, found);
+            table.count_scan_visit(scan, &visit, found);
         }
     }
 

@@ -482,9 +482,10 @@ impl Db {
         statistics(self.inner())
     }
 
-    /// Reads every table through and checks every checksum and invariant. Goes on after damage:
-    /// what is damaged, and where, is in the summary; [`VerifySummary::check`] makes an error of
-    /// it. [`Options::verify`] checks a database that is closed, its logs too.
+    /// Reads every table through and checks every checksum and invariant, and that each value is
+    /// there that lies in a value file. Goes on after damage: what is damaged, and where, is in the
+    /// summary; [`VerifySummary::check`] makes an error of it. [`Options::verify`] checks one that
+    /// is closed, its logs too.
     ///
     /// # Errors
     /// What kept it from looking at all: [`Error::Closed`], [`Error::BudgetTooSmall`].

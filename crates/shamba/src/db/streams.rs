@@ -125,6 +125,8 @@ fn put_reader(
         Err(_) => {
             keyspace.pending_values().give_up(number);
             db.files().take_out_unused(keyspace);
+            // Without threads nobody does before the next flush.
+            db.files().remove_obsolete();
         }
     }
     written

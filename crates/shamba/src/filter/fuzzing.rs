@@ -9,7 +9,11 @@ pub(crate) fn filter_block(data: &[u8]) {
     let mut input = Input(data);
     let (family, number, count, keep) = (input.byte(), input.byte(), input.byte(), input.byte());
     let count = 1 + count % 8;
-    let module = match family % 3 {
+    if family % 4 == 3 {
+        let (start, end) = (input.chunk(), input.chunk());
+        return range_block_of(input.chunk(), (start, end), keep);
+    }
+    let module = match family % 4 {
         0 => ModulePlan::bloom(Family::Bloom, 10_000, count),
         1 => ModulePlan::bloom(Family::Blocked, 10_000, count),
         _ => ModulePlan::ribbon(count, 1),
@@ -70,8 +74,32 @@ pub(crate) fn filter_block(data: &[u8]) {
     }
 }
 
+/// A block of a filter of ranges, whole and in part.
+fn range_block_of(block: &[u8], (start, end): (&[u8], &[u8]), keep: u8) {
+    let present = range::columns(block);
+    let away = range::rejecting_columns(block, start, end);
+    assert_eq!(away & !present, 0, "columns that are there turn away");
+    let less = range::shrink(block, keep);
+    let there = range::columns(&less);
+    assert_eq!(range::shrink(&less, u8::MAX), less);
+    // One that is not sound becomes one that says nothing.
+    if there != 0 {
+        assert_eq!(there.count_ones(), (keep & present).count_ones());
+        let now = range::rejecting_columns(&less, start, end);
+        assert_eq!(now, away & there, "a part says no more");
+    }
+}
+
 pub(crate) fn filter_block_seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
+    let mut kept = RangeKeys::default();
+    for key in 0..30u8 {
+        kept.add(2, &[7, 7, key, 1, key]);
+    }
+    let block = range_block(&kept, 10_000);
+    for (start, end) in [([7, 7, 3, 1, 3], [7, 7, 3, 1, 4]), ([7; 5], [8; 5])] {
+        seeds.push(chunked(&[3, 0, 0, 1], [&start[..], &end, &block]));
+    }
     let keys: Vec<KeyDigest> = (0..30u8).map(|key| KeyDigest::of(&[key])).collect();
     let plans = [
         (0, ModulePlan::bloom(Family::Bloom, 10_000, 7), 6),

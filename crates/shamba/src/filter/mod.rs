@@ -38,6 +38,7 @@ pub(crate) use parsed::{Memo, Parsed};
 pub(crate) use plan::{Family, FilterPlan, Layout, MAX_MODULES, ModulePlan, PlanError};
 pub use prefix::Prefix;
 pub(crate) use prefix::{LONGEST_PREFIX, PrefixFunction, PrefixRule, blank_block};
+pub use range::RangeFilter;
 pub(crate) use range::{
     RangeKeys, build as range_block, columns as range_columns, has_ranges,
     may_hold as range_may_hold, shrink as keep_range_columns,

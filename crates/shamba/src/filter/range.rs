@@ -6,7 +6,8 @@
 //! section 5), but of integers that know which bytes keys have in each place, so that they are
 //! spread about evenly. A range is passed where a bucket with a key meets it. So ranges shorter
 //! than a bucket, of whatever length, pass about as rarely as `2^(2 - bits)`; one that begins right
-//! behind a key always does. `shamba-bench range-filters` compares it with others. Pure.
+//! behind a key always does. `shamba-bench range-filters` compares it with others
+//! (docs/policy.md). Pure.
 
 use std::cmp::Ordering;
 
@@ -421,6 +422,34 @@ pub(crate) fn shrink(block: &[u8], keep: u8) -> Vec<u8> {
 /// Whether a block has keys, and does not let everything pass by its form.
 pub(crate) fn has_ranges(block: &[u8]) -> bool {
     block.first() == Some(&INTEGERS)
+}
+
+/// A filter of ranges of its own, as partitions of tables have them
+/// ([`KeyspaceOptions::range_filter`](crate::KeyspaceOptions::range_filter)).
+#[derive(Debug)]
+pub struct RangeFilter(Vec<u8>);
+
+impl RangeFilter {
+    /// Of ascending keys, in so many bits each.
+    pub fn of(keys: &[impl AsRef<[u8]>], bits_per_key: f64) -> Self {
+        let (mut kept, mut last) = (RangeKeys::default(), &[][..]);
+        for key in keys {
+            let key = key.as_ref();
+            kept.add(common_prefix(last, key), key);
+            last = key;
+        }
+        RangeFilter(build(&kept, (bits_per_key * 1000.0) as u32))
+    }
+
+    /// Whether it may have a key from `start` to `end`, both among them.
+    pub fn may_hold(&self, start: &[u8], end: &[u8]) -> bool {
+        may_hold(&self.0, start, end)
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
 }
 
 #[cfg(test)]

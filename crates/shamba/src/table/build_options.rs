@@ -23,7 +23,7 @@ pub(crate) struct TableBuildOptions {
     /// The filter that this share of the tables has instead; whose, their writer decides.
     pub(crate) other_filter: Option<(FilterPlan, f64)>,
     /// The filter for scans, if there is to be one.
-    pub(crate) prefixes: Option<ScanFilterOptions>,
+    pub(crate) scan_filter: Option<ScanFilterOptions>,
     /// How data blocks are compressed.
     pub(crate) compression: Compression,
     /// Every this many entries a data block stores a key whole.
@@ -46,7 +46,7 @@ impl Default for TableBuildOptions {
         TableBuildOptions {
             filter: FilterPlan::none(Layout::Partitioned),
             other_filter: None,
-            prefixes: None,
+            scan_filter: None,
             compression: Compression::None,
             restart_interval: 8,
             partition_keys: 8000,

@@ -4,8 +4,8 @@
 //! Memory is one write buffer, one data block and one partition (a digest for each of its keys and
 //! its index), all held by the reservation the caller gives. Nothing is read back.
 
-mod prefixes;
 mod ranges;
+mod scan_filter;
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use crate::budget::{Reservation, kept_for_next_block, most_of_index};
 use crate::error::{Error, Result};
 use crate::filter::{self, FilterWriter, Layout};
 use crate::fs::{BlockKind, PAGE, WriteFile};
-use prefixes::ScanCollector;
+use scan_filter::ScanCollector;
 
 /// Bytes of index that a partition may get at once, because what its separators had in common is
 /// less with the next key: past them it ends before that key.
@@ -68,7 +68,7 @@ pub(crate) struct TableBuilder {
     properties: Properties,
     ranges: RangeTombstonesBuilder,
     /// Mostly none.
-    prefixes: Option<Box<ScanCollector>>,
+    scan_filter: Option<Box<ScanCollector>>,
     /// Payload bytes of each filter module so far.
     module_bytes: Vec<u64>,
     keeper: Option<Prepopulator>,
@@ -105,7 +105,7 @@ impl TableBuilder {
             top: TopIndexBuilder::default(),
             properties,
             ranges: RangeTombstonesBuilder::default(),
-            prefixes: options.prefixes.clone().map(ScanCollector::new),
+            scan_filter: options.scan_filter.clone().map(ScanCollector::new),
             module_bytes: vec![0; options.filter.modules.len()],
             keeper: options.keep.clone().map(Prepopulator::new),
             options,
@@ -117,8 +117,8 @@ impl TableBuilder {
     pub(crate) fn estimated_len(&self) -> u64 {
         let filter_bits =
             self.partition.digests.len() as u64 * u64::from(self.options.filter.millibits()) / 1000;
-        let prefixes = self.prefixes.as_ref().map_or(0, |of| of.pending());
-        let pending = self.block.len() as u64 + filter_bits / 8 + prefixes;
+        let scan_filter = self.scan_filter.as_ref().map_or(0, |of| of.pending());
+        let pending = self.block.len() as u64 + filter_bits / 8 + scan_filter;
         u64::from(self.writer.pages()) * PAGE as u64 + pending + self.ranges.len() as u64
     }
 
@@ -184,8 +184,8 @@ impl TableBuilder {
             if !self.options.filter.modules.is_empty() {
                 self.partition.digests.push(KeyDigest::of(key));
             }
-            if let Some(prefixes) = &mut self.prefixes {
-                prefixes.add(&self.last_key, key);
+            if let Some(scan_filter) = &mut self.scan_filter {
+                scan_filter.add(&self.last_key, key);
             }
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
@@ -339,9 +339,9 @@ impl TableBuilder {
         }
         // Modules for scans are behind those of keys, and so come first.
         let keys = self.options.filter.modules.len();
-        let prefixes = self.prefixes.as_ref().map_or(0, |of| of.modules());
-        let mut module_pages = vec![0; keys + prefixes];
-        self.write_prefixes(module_pages.get_mut(keys..).unwrap_or_default())?;
+        let scan_filter = self.scan_filter.as_ref().map_or(0, |of| of.modules());
+        let mut module_pages = vec![0; keys + scan_filter];
+        self.write_scan_filter(module_pages.get_mut(keys..).unwrap_or_default())?;
         let plan = &self.options.filter;
         // The last partition ends at the largest key.
         let separator = if next.is_some() {
@@ -425,7 +425,7 @@ impl TableBuilder {
             + self.partition.index.memory()
             + self.top.memory()
             + self.ranges.memory()
-            + self.prefixes.as_ref().map_or(0, |of| of.memory())
+            + self.scan_filter.as_ref().map_or(0, |of| of.memory())
             + self.keys_memory()
             + size_of::<Self>();
         self.reservation.resize(bytes as u64);
@@ -453,7 +453,7 @@ impl TableBuilder {
         {
             module.millibits = filter::written_millibits(module, bytes, keys);
         }
-        self.properties.prefixes = self.prefixes.take().map(|of| of.stated());
+        self.properties.scan_filter = self.scan_filter.take().map(|of| of.stated());
         // What only more entries would need goes first.
         (self.block, self.payload) = (BlockBuilder::new(1), Vec::new());
         self.partition = OpenPartition::default();

@@ -24,16 +24,16 @@ mod open_partition;
 mod packed_ints;
 mod pinned;
 mod pointed;
-mod prefix_filter;
 mod prepopulate;
 mod properties;
 mod range_tombstones;
 mod reader;
 mod reload;
+mod scan_filter;
 mod slot;
 mod source;
 mod stated;
-mod stated_prefixes;
+mod stated_scan_filter;
 mod table_blocks;
 mod table_cache;
 mod top_index;
@@ -55,13 +55,14 @@ pub(crate) use get::{
 pub use inspect::{FilterPartition, PartitionData, PartitionModule};
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use pinned::Opened;
-pub(crate) use pointed::piece_len;
-pub(crate) use prefix_filter::{PrefixAnswer, PrefixVisit};
+pub(crate) use pointed::{WantedValue, piece_len};
 pub(crate) use prepopulate::{InheritedVisits, KeySpan, Prepared, Prepopulation};
 pub(crate) use reader::Table;
+pub(crate) use scan_filter::{ScanAnswer, ScanVisit};
 pub(crate) use slot::{Hint, TableFile, TableSlot};
 pub(crate) use stated::Stated;
 pub(crate) use table_cache::TableCache;
+pub(crate) use verify::PointedValues;
 
 #[cfg(test)]
 mod tests;

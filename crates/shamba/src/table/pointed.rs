@@ -4,14 +4,17 @@
 //!
 //! Thread-safe, as [`TableCache`] is.
 
+mod together;
+
 use super::format::PAGE_PAYLOAD;
 use super::get::{Get, GetState, Lookup, LookupTotals, ModuleReads, TableGet, TableValue};
 use super::slot::TableFile;
 use super::table_cache::TableCache;
-use crate::base::key::{EntryKind, SeqNo};
+use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::pointer::{ValuePointer, piece_key};
 use crate::base::sample;
 use crate::error::{Error, Result};
+pub(crate) use together::WantedValue;
 
 /// What a block of one piece has beside it, at most: its key, lengths and restart points.
 const BESIDE_PIECE: u64 = 48;
@@ -39,11 +42,18 @@ impl TableCache {
             return self.gather(file, pointer, totals);
         }
         let value = self.entry_of(file, key, pointer.seq, totals)?;
-        if value.len() as u64 == pointer.len {
-            Ok(value)
-        } else {
-            Err(self.no_value(file))
-        }
+        self.checked(file, Some(value), pointer)
+    }
+
+    /// A value, if it is as long as what points to it says.
+    fn checked(
+        &self,
+        file: &impl TableFile,
+        value: Option<TableValue>,
+        pointer: ValuePointer,
+    ) -> Result<TableValue> {
+        let whole = value.filter(|value| value.len() as u64 == pointer.len);
+        whole.ok_or_else(|| self.no_value(file))
     }
 
     /// The pieces of a value, together.
@@ -101,18 +111,20 @@ impl TableCache {
         }
         let answer = get.finish();
         totals.add(get.trace());
-        match answer? {
-            TableGet::Found { tag, value }
-                if tag.seq() == seq && tag.kind() == Some(EntryKind::Put) =>
-            {
-                get.count_visit(true, weight);
-                Ok(value)
-            }
-            TableGet::Found { .. } | TableGet::Absent => Err(self.no_value(file)),
-        }
+        let value = entry_in(answer?, seq).ok_or_else(|| self.no_value(file))?;
+        get.count_visit(true, weight);
+        Ok(value)
     }
 
     fn no_value(&self, file: &impl TableFile) -> Error {
         Error::corruption(self.path_of(file.number()), 0, NO_VALUE)
+    }
+}
+
+/// The value of the entry that has this number, if that is what a value file answers.
+fn entry_in(answer: TableGet, seq: SeqNo) -> Option<TableValue> {
+    match answer {
+        TableGet::Found { tag, value } => (tag == Tag::new(seq, EntryKind::Put)).then_some(value),
+        TableGet::Absent => None,
     }
 }

@@ -6,7 +6,7 @@ use crate::base::key::SeqNo;
 use crate::filter::{FilterPlan, Layout, PlanError};
 
 use super::format::{Compression, Damage};
-use super::stated_prefixes::StatedPrefixes;
+use super::stated_scan_filter::StatedScanFilter;
 
 /// A table's properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +43,8 @@ pub(crate) struct Properties {
     pub(crate) max_seq: SeqNo,
     /// The filter's modules.
     pub(crate) filter: FilterPlan,
-    /// Of its filter of prefixes, if it has one.
-    pub(crate) prefixes: Option<StatedPrefixes>,
+    /// Of its filter for scans, if it has one.
+    pub(crate) scan_filter: Option<StatedScanFilter>,
     /// How data blocks were to be compressed; each block says for itself how it is.
     pub(crate) compression: Compression,
     /// Every this many entries a data block stores a key whole.
@@ -74,7 +74,7 @@ impl Default for Properties {
             min_seq: 0,
             max_seq: 0,
             filter: FilterPlan::none(Layout::Partitioned),
-            prefixes: None,
+            scan_filter: None,
             compression: Compression::None,
             restart_interval: 0,
             level: 0,
@@ -97,10 +97,10 @@ const RANGE_TOMBSTONES: u64 = 37;
 const PREFIXES: u64 = 38;
 
 impl Properties {
-    /// Modules in the top-level index: of the filter, and of that of prefixes.
+    /// Modules in the top-level index: of the filter, and of that for scans.
     pub(super) fn modules(&self) -> usize {
-        let prefixes = self.prefixes.as_ref();
-        self.filter.modules.len() + prefixes.map_or(0, |of| of.plan.modules.len())
+        let scan_filter = self.scan_filter.as_ref();
+        self.filter.modules.len() + scan_filter.map_or(0, |of| of.plan.modules.len())
     }
 
     const fn numbers(&self) -> [u64; 11] {
@@ -191,8 +191,8 @@ impl Properties {
         };
         field(COMPRESSION, &compression);
         field(CREATED_BY, self.created_by.as_bytes());
-        if let Some(prefixes) = &self.prefixes {
-            field(PREFIXES, &prefixes.encode());
+        if let Some(scan_filter) = &self.scan_filter {
+            field(PREFIXES, &scan_filter.encode());
         }
         out
     }
@@ -238,7 +238,7 @@ impl Properties {
             SMALLEST => *smallest = bytes,
             LARGEST => *largest = bytes,
             RANGE_TOMBSTONES => *ranges = bytes,
-            PREFIXES => self.prefixes = Some(StatedPrefixes::decode(bytes)?),
+            PREFIXES => self.scan_filter = Some(StatedScanFilter::decode(bytes)?),
             FILTER => {
                 *filter = Some(FilterPlan::decode(&mut bytes).map_err(|error| match error {
                     PlanError::Malformed => BAD,

@@ -12,7 +12,7 @@ use super::properties::Properties;
 use super::range_tombstones::RangeTombstones;
 use super::source::{Home, OpenedMeta, TableSource};
 use super::stated::Stated;
-use super::stated_prefixes::PrefixFilter;
+use super::stated_scan_filter::ScanFilter;
 use super::table_blocks::TableBlocks;
 use super::top_index::TopIndex;
 use crate::base::interner::unpaid_bytes;
@@ -54,7 +54,7 @@ pub(crate) struct Table {
     /// Mostly none.
     pub(super) ranges: Option<Box<RangeTombstones>>,
     /// Mostly none.
-    pub(super) prefixes: Option<Box<PrefixFilter>>,
+    pub(super) scan_filter: Option<Box<ScanFilter>>,
     _held: Reservation,
 }
 
@@ -89,7 +89,7 @@ impl Table {
             plan,
             top,
             ranges,
-            prefixes,
+            scan_filter,
         } = meta;
         // One thread at a time opens a file.
         let partition_stats = partition_stats.load_full().unwrap_or_else(|| {
@@ -97,10 +97,10 @@ impl Table {
             partition_stats.store(Some(Arc::clone(&fresh)));
             fresh
         });
-        if let Some(prefixes) = &prefixes {
-            partition_stats.set_prefixes(|| {
+        if let Some(scan_filter) = &scan_filter {
+            partition_stats.set_scan_filter(|| {
                 let keys = plan.modules.len();
-                Arc::new(stats_of_modules(&cache, &prefixes.plan, (&top, keys)))
+                Arc::new(stats_of_modules(&cache, &scan_filter.plan, (&top, keys)))
             });
         }
         let mut table = Table {
@@ -108,7 +108,7 @@ impl Table {
             plan,
             top,
             ranges,
-            prefixes,
+            scan_filter,
             _held: held,
         };
         let plan = &table.plan;
@@ -122,8 +122,8 @@ impl Table {
         let top = allocated(self.top.memory());
         let ranges = self.ranges.as_deref();
         let ranges = ranges.map_or(0, RangeTombstones::memory);
-        let prefixes = self.prefixes.as_deref().map_or(0, PrefixFilter::memory);
-        shared(size_of::<Self>()) + OPENED_BYTES + top + ranges + prefixes + OVERHEAD
+        let scan_filter = self.scan_filter.as_deref().map_or(0, ScanFilter::memory);
+        shared(size_of::<Self>()) + OPENED_BYTES + top + ranges + scan_filter + OVERHEAD
     }
 
     /// What the open table is charged, in bytes.

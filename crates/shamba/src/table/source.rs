@@ -11,7 +11,7 @@ use super::format::{self, Codec, Damage, DecodeError, FORMAT_VERSION, Footer, Fo
 use super::properties::Properties;
 use super::range_tombstones::RangeTombstones;
 use super::stated::Stated;
-use super::stated_prefixes::PrefixFilter;
+use super::stated_scan_filter::ScanFilter;
 use super::top_index::{ParsedTop, TopIndex};
 use crate::base::coding::take_bytes;
 use crate::base::interner::Interner;
@@ -223,7 +223,7 @@ impl TableSource {
                         plan,
                         top: top.build(),
                         ranges: ranges.map(Box::new),
-                        prefixes: properties.prefixes.map(|of| Box::new(of.for_readers())),
+                        scan_filter: properties.scan_filter.map(|of| Box::new(of.for_readers())),
                     });
                 }
                 drop(top);
@@ -259,7 +259,7 @@ pub(super) struct OpenedMeta {
     pub(super) plan: Arc<FilterPlan>,
     pub(super) top: TopIndex,
     pub(super) ranges: Option<Box<RangeTombstones>>,
-    pub(super) prefixes: Option<Box<PrefixFilter>>,
+    pub(super) scan_filter: Option<Box<ScanFilter>>,
 }
 
 /// To so many bytes at least, without waiting for others'.

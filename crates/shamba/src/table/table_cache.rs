@@ -107,7 +107,7 @@ impl TableCache {
         self.home.files.path(number)
     }
 
-    pub(super) fn budget(&self) -> &Arc<Budget> {
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 

@@ -15,6 +15,7 @@ use super::*;
 use crate::Error;
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{EntryKind, MAX_SEQNO, Tag, compare};
+use crate::base::pointer::{ValuePointer, piece_key};
 use crate::budget::{Budget, MIN_MEMORY, Role};
 use crate::cache::{BlockCache, IoPool, Store};
 use crate::filter::{
@@ -334,7 +335,7 @@ fn options_strategy() -> impl Strategy<Value = TableBuildOptions> {
                 TableBuildOptions {
                     other_filter: None,
                     filter: FilterPlan { layout, modules },
-                    prefixes: scan_filter(salt, layout),
+                    scan_filter: scan_filter(salt, layout),
                     compression,
                     restart_interval,
                     partition_keys,
@@ -453,8 +454,8 @@ fn check_table(
             )?;
         }
     }
-    if let Some(prefixes) = table.prefixes.as_deref() {
-        let rule = Arc::new(ScanRule::named(&prefixes.rule).unwrap());
+    if let Some(scan_filter) = table.scan_filter.as_deref() {
+        let rule = Arc::new(ScanRule::named(&scan_filter.rule).unwrap());
         // Asked when nothing of it is in memory, and again.
         let ends = probes.iter().chain(&known).map(|(end, _)| end);
         let keys = known.iter().chain(probes).chain(probes);
@@ -466,13 +467,13 @@ fn check_table(
             let (start, end) = (Bound::Included(key.clone()), Bound::Included(end.clone()));
             if let Some(scan) = FilteredScan::of(&rule, &start, &end) {
                 let has = |entry: &Entry| entry.0 >= *key && scan.is_of(&entry.0);
-                let answer = table.ask_prefix(&scan, true).unwrap();
-                let maybe = matches!(answer, PrefixAnswer::Maybe(_));
+                let answer = table.ask_scan_filter(&scan, true).unwrap();
+                let maybe = matches!(answer, ScanAnswer::Maybe(_));
                 prop_assert!(maybe || !entries.iter().any(has));
             }
         }
     }
-    let report = table.verify().unwrap();
+    let report = table.verify(None).unwrap();
     prop_assert!(report.is_sound(), "{:?}", report.problems);
     prop_assert_eq!(report.entries, entries.len() as u64);
     let properties = table.properties().unwrap();
@@ -566,7 +567,7 @@ fn an_entry_too_short_to_say_when_it_expires_is_damage() {
             }
             assert!(seen.unwrap_err().is_corruption(), "{len} bytes, at {at}");
         }
-        assert!(!table.verify().unwrap().is_sound());
+        assert!(!table.verify(None).unwrap().is_sound());
     }
 }
 
@@ -876,7 +877,7 @@ fn flip_all(options: TableBuildOptions, entries: &[Entry], step: usize) {
         if damage == 0 {
             ignored += 1;
         }
-        let report = table.verify().unwrap();
+        let report = table.verify(None).unwrap();
         assert!(
             !report.is_sound(),
             "byte {at} is damaged and verify says nothing"
@@ -1228,4 +1229,76 @@ fn counters_have_room_for_every_module() {
     });
     assert!(stats.filter.iter().all(|reads| reads.hits == 1));
     assert_eq!(stats.negatives[MAX_MODULES - 1], 1);
+}
+
+/// Each pointer finds the value of its key that has its number and length, or all pieces.
+#[test]
+fn a_verification_looks_for_what_entries_point_to() {
+    let env = Folder::new(2 << 20);
+    let piece = |number: u32, len: usize| put(piece_key(number), 0, vec![7; len]);
+    let versions = (1..=300).rev().map(|seq| put("versions", seq, [1; 100]));
+    let mut values = vec![put("first", 3, [1; 50])];
+    values.extend(versions);
+    values.push(put("long", 7, vec![1; 20_000]));
+    values.sort_by(|a, b| compare(&a.0, a.1, &b.0, b.1));
+    let files = [
+        values,
+        vec![piece(0, 1000), piece(1, 1000), piece(2, 30)],
+        vec![piece(0, 1000), piece(1, 30), piece(2, 1000)],
+        vec![piece(0, 1000), piece(2, 30)],
+    ];
+    for (number, entries) in (1..).zip(&files) {
+        env.build(
+            &format!("{number}.sst"),
+            entries,
+            TableBuildOptions::default(),
+        );
+    }
+    let problems = |key: &str, pointer: ValuePointer| {
+        let mut stored = Vec::new();
+        pointer.put(&mut stored);
+        let tag = Tag::new(900, EntryKind::Pointer);
+        let entry = (key.as_bytes().to_vec(), tag, stored);
+        env.build("9.sst", &[entry], TableBuildOptions::default());
+        let mut open = |number| match number {
+            8 => Ok(None),
+            number => env.open(&format!("{number}.sst")).map(Some),
+        };
+        let mut pointed = PointedValues::new(&env.budget, &mut open);
+        let report = env.open("9.sst").unwrap().verify(Some(&mut pointed));
+        let found = report.unwrap().problems;
+        assert!(
+            found
+                .iter()
+                .all(|found| found.to_string().contains("points to a value"))
+        );
+        found.len()
+    };
+    let to = |file, seq, len| ValuePointer { file, seq, len };
+    for seq in 1..=300 {
+        assert_eq!(problems("versions", to(1, seq, 100)), 0, "{seq}");
+    }
+    assert_eq!(problems("first", to(1, 3, 50)), 0);
+    assert_eq!(problems("long", to(1, 7, 20_000)), 0);
+    assert_eq!(problems("film", ValuePointer::in_pieces(2, 2030)), 0);
+    // Of a file of which nothing is known nothing is said.
+    assert_eq!(problems("first", to(8, 3, 50)), 0);
+    for (key, pointer) in [
+        ("first", to(1, 4, 50)),
+        ("first", to(1, 2, 50)),
+        ("first", to(1, 3, 51)),
+        ("second", to(1, 3, 50)),
+        ("versions", to(1, 301, 100)),
+        ("versions", to(1, 0, 100)),
+        ("long", to(1, 7, 19_999)),
+        ("zzz", to(1, 7, 20_000)),
+        ("film", to(2, 0, 2030)),
+        ("film", ValuePointer::in_pieces(2, 2000)),
+        ("film", ValuePointer::in_pieces(2, 2031)),
+        ("film", ValuePointer::in_pieces(3, 2030)),
+        ("film", ValuePointer::in_pieces(4, 1030)),
+        ("first", ValuePointer::in_pieces(1, 50)),
+    ] {
+        assert_eq!(problems(key, pointer), 1, "{key} {pointer:?}");
+    }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 #[cfg(test)]
 use super::format::Damage;
 use super::packed_ints::PackedInts;
-use super::stated_prefixes::MOST_MODULES;
+use super::stated_scan_filter::MOST_MODULES;
 use crate::base::key::common_prefix;
 use crate::base::key::prefix;
 use crate::filter::MAX_MODULES;

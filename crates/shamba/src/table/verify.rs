@@ -2,9 +2,11 @@
 //! filters that contain every key, properties that are true.
 //!
 //! Reads the whole file past the cache, block by block; holds an index block, a block that it looks
-//! at and one partition's digests, reserved from the cache's budget.
+//! at and one partition's digests, reserved from the cache's budget. What it looks at of value
+//! files beside is in `pointed`.
 
-mod prefixes;
+mod pointed;
+mod scan_filter;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +26,9 @@ use crate::budget::Role;
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::fs::{BlockKind, PAGE, Purpose};
-use prefixes::SeenPrefixes;
+use pointed::Pointed;
+pub(crate) use pointed::PointedValues;
+use scan_filter::SeenScanFilter;
 
 /// Problems past this many are only counted.
 const MAX_PROBLEMS: usize = 32;
@@ -40,6 +44,8 @@ pub(crate) struct VerifyReport {
     pub(crate) problems: Vec<Error>,
     /// All problems.
     pub(crate) problem_count: u64,
+    /// Operands among the entries.
+    pub(crate) operands: u64,
     /// Bytes of values that its entries point to, by value file.
     pub(crate) points_to: BTreeMap<u64, u64>,
     /// Bytes of its own values.
@@ -53,22 +59,25 @@ impl VerifyReport {
     }
 }
 
-struct Verifier<'a> {
+struct Verifier<'a, 'v> {
     table: &'a Table,
+    /// Where what its entries point to is looked for.
+    pointed: Option<&'a mut PointedValues<'v>>,
     report: VerifyReport,
     seen: Properties,
     last_key: Vec<u8>,
     last_tag: Option<Tag>,
     digests: Vec<KeyDigest>,
-    prefixes: Option<SeenPrefixes>,
+    scan_filter: Option<SeenScanFilter>,
 }
 
 impl Table {
-    /// Checks the whole table. Damage is in the report; an error says that the file cannot be
-    /// read.
-    pub(crate) fn verify(&self) -> Result<VerifyReport> {
+    /// Checks the whole table, and whether what it points to is in `pointed`. Damage is in the
+    /// report; an error says that a file cannot be read.
+    pub(crate) fn verify(&self, pointed: Option<&mut PointedValues<'_>>) -> Result<VerifyReport> {
         let mut verifier = Verifier {
             table: self,
+            pointed,
             report: VerifyReport::default(),
             seen: Properties {
                 min_seq: u64::MAX,
@@ -77,7 +86,7 @@ impl Table {
             last_key: Vec::new(),
             last_tag: None,
             digests: Vec::new(),
-            prefixes: self.prefixes.as_deref().map(SeenPrefixes::of),
+            scan_filter: self.scan_filter.as_deref().map(SeenScanFilter::of),
         };
         let mut memory = self.blocks.cache().budget().reserve(Role::Compaction, 0);
         for partition in 0..self.top.len() {
@@ -85,11 +94,14 @@ impl Table {
             verifier.partition(partition)?;
             // Of the last keys, the smallest, and the separators around a block.
             let keys = 4 * verifier.last_key.capacity() as u64;
-            let prefixes = verifier.prefixes.as_ref().map_or(0, |seen| seen.memory());
-            let digests = verifier.digests.capacity() * 8 + prefixes;
+            let scan_filter = verifier
+                .scan_filter
+                .as_ref()
+                .map_or(0, |seen| seen.memory());
+            let digests = verifier.digests.capacity() * 8 + scan_filter;
             memory.resize(digests as u64 + PAGE as u64 + keys);
             verifier.filters(partition)?;
-            verifier.prefixes(partition)?;
+            verifier.scan_filter(partition)?;
             verifier.digests.clear();
         }
         verifier.report.value_bytes = verifier.seen.value_bytes;
@@ -98,7 +110,7 @@ impl Table {
     }
 }
 
-impl Verifier<'_> {
+impl Verifier<'_, '_> {
     fn problem(&mut self, page: u32, what: &'static str) {
         let error = self.table.blocks.damage(page, Damage(what));
         self.error(error);
@@ -190,6 +202,7 @@ impl Verifier<'_> {
             if let Some(problem) = self.entry(partition, (&cursor, value), &separators) {
                 self.problem(start, problem);
             }
+            self.follow(start, &cursor, value)?;
             step = cursor.next(&view).map(|valid| (view, valid));
         }
         if let Err(damage) = step {
@@ -211,6 +224,7 @@ impl Verifier<'_> {
         let new_key = self.last_tag.is_none() || self.last_key != entry;
         let here = self.table.top.find(entry) == partition;
         self.report.entries += 1;
+        self.report.operands += u64::from(tag.kind() == Some(EntryKind::Operand));
         // What the table states of itself is counted anew, and compared at the end.
         let seen = &mut self.seen;
         if seen.entries == 0 {
@@ -227,14 +241,13 @@ impl Verifier<'_> {
         if new_key && !self.table.plan.modules.is_empty() {
             self.digests.push(KeyDigest::of(entry));
         }
-        let pointer = tag.kind().filter(|kind| kind.is_pointer());
-        let pointer = pointer.map(|kind| ValuePointer::parse(split(kind, value).1));
+        let pointer = pointer_of(tag, value);
         if let Some(Some(pointer)) = pointer {
             let sum = self.report.points_to.entry(pointer.file).or_default();
             *sum = sum.saturating_add(pointer.len);
         }
-        if let Some(prefixes) = self.prefixes.as_mut().filter(|_| new_key) {
-            prefixes.key(&self.last_key, entry);
+        if let Some(scan_filter) = self.scan_filter.as_mut().filter(|_| new_key) {
+            scan_filter.key(&self.last_key, entry);
         }
         // Entries of the key before may go on in this block.
         let from = low
@@ -254,6 +267,32 @@ impl Verifier<'_> {
         } else {
             None
         }
+    }
+
+    /// Looks whether what an entry points to is there.
+    fn follow(&mut self, page: u32, cursor: &Cursor, value: &[u8]) -> Result<()> {
+        let Some(Some(pointer)) = pointer_of(cursor.tag(), value) else {
+            return Ok(());
+        };
+        let Some(pointed) = self.pointed.as_deref_mut() else {
+            return Ok(());
+        };
+        match pointed.look_for(cursor.key(), pointer) {
+            Ok(Pointed::There) => {}
+            Ok(Pointed::Missing) => {
+                let what = format!(
+                    "an entry points to a value that value file {} does not have",
+                    pointer.file
+                );
+                let path = self.table.blocks.source().path();
+                let at = u64::from(page) * PAGE as u64;
+                self.error(Error::corruption(path, at, what));
+            }
+            // Of the value file.
+            Err(error) if error.is_corruption() => self.error(error),
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     fn filters(&mut self, partition: usize) -> Result<()> {
@@ -306,10 +345,10 @@ impl Verifier<'_> {
         if let Some(ranges) = self.table.ranges() {
             ranges.add_to(&mut seen);
         }
-        let prefixes = self.prefixes.take().zip(stated.prefixes.clone());
+        let scan_filter = self.scan_filter.take().zip(stated.scan_filter.clone());
         let stored = Properties {
             filter: stated.filter.clone(),
-            prefixes: prefixes.map(|(seen, stated)| seen.stated(stated)),
+            scan_filter: scan_filter.map(|(seen, stated)| seen.stated(stated)),
             compression: stated.compression,
             restart_interval: stated.restart_interval,
             level: stated.level,
@@ -321,4 +360,10 @@ impl Verifier<'_> {
         }
         Ok(())
     }
+}
+
+/// The pointer of an entry that has one: none where its bytes are malformed.
+fn pointer_of(tag: Tag, value: &[u8]) -> Option<Option<ValuePointer>> {
+    let kind = tag.kind().filter(|kind| kind.is_pointer())?;
+    Some(ValuePointer::parse(split(kind, value).1))
 }

@@ -46,8 +46,8 @@ pub(crate) struct PartitionStats {
     index_pages: u8,
     /// Whether a lookup came since this was taken last.
     accessed: AtomicBool,
-    /// Those of the filter of prefixes, whose visitors are scans; mostly none.
-    prefixes: OnceArc<PartitionStats>,
+    /// Those of the filter for scans, whose visitors are scans; mostly none.
+    scan_filter: OnceArc<PartitionStats>,
     /// Who pins blocks of the table.
     pin_holder: OnceArc<PinHolderSlot>,
     _held: Reservation,
@@ -77,7 +77,7 @@ impl PartitionStats {
             priors_tick: AtomicU16::new(tick.wrapping_sub(1)),
             index_pages: u8::try_from(index_pages).unwrap_or(u8::MAX),
             accessed: AtomicBool::new(false),
-            prefixes: OnceArc::new(),
+            scan_filter: OnceArc::new(),
             pin_holder: OnceArc::new(),
         }
     }
@@ -87,22 +87,22 @@ impl PartitionStats {
         self.cells.len()
     }
 
-    /// Those of the table's filter of prefixes, if it has one and was opened.
-    pub(crate) fn prefixes(&self) -> Option<Arc<PartitionStats>> {
-        self.prefixes.to_arc()
+    /// Those of the table's filter for scans, if it has one and was opened.
+    pub(crate) fn scan_filter(&self) -> Option<Arc<PartitionStats>> {
+        self.scan_filter.to_arc()
     }
 
-    /// Makes those of the table's filter of prefixes, if there are none yet; the same index blocks
+    /// Makes those of the table's filter for scans, if there are none yet; the same index blocks
     /// count for them.
-    pub(crate) fn set_prefixes(&self, make: impl FnOnce() -> Arc<PartitionStats>) {
-        if self.prefixes.get().is_some() {
+    pub(crate) fn set_scan_filter(&self, make: impl FnOnce() -> Arc<PartitionStats>) {
+        if self.scan_filter.get().is_some() {
             return;
         }
-        let prefixes = make();
-        for (own, other) in self.cells.iter().zip(&prefixes.cells) {
+        let scan_filter = make();
+        for (own, other) in self.cells.iter().zip(&scan_filter.cells) {
             other.index.store(own.index.load(Relaxed), Relaxed);
         }
-        self.prefixes.get_or_set(prefixes);
+        self.scan_filter.get_or_set(scan_filter);
     }
 
     /// The partition as it is now, aged to the present tick.
@@ -346,8 +346,8 @@ impl PartitionStats {
         match kind {
             BlockKind::Index => {
                 cell.index.store(u8::from(here), Relaxed);
-                if let Some(prefixes) = self.prefixes.get() {
-                    prefixes.set_resident(partition, kind, columns, here);
+                if let Some(scan_filter) = self.scan_filter.get() {
+                    scan_filter.set_resident(partition, kind, columns, here);
                 }
             }
             BlockKind::Filter(number) => {

@@ -13,8 +13,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::design::StoredDesign;
+use super::expiry::Expiry;
 use super::feature::{Feature, Features};
-use super::file_meta::{Expiry, FileInfo, FileMeta};
+use super::file_meta::{FileInfo, FileMeta};
 use crate::base::coding::{put_bytes, put_varint, take_bytes, take_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQNO, SeqNo};
 use crate::error::Error;
@@ -598,6 +599,9 @@ const EXPIRY: u64 = 5;
 /// The field of a file that says how many range tombstones it has; not to be skipped.
 const RANGE_TOMBSTONES: u64 = 6;
 
+/// The field of a file that says how many operands it has; may be skipped.
+const OPERANDS: u64 = 6 | OPTIONAL;
+
 /// The field of a file that says which value files it points to; not to be skipped.
 const POINTS_TO: u64 = 8;
 
@@ -618,25 +622,28 @@ fn put_file(out: &mut Vec<u8>, file: &FileMeta) {
     put_all(out, &[info.min_seq, info.max_seq, info.created]);
     put_all(out, &[info.filter_bytes, info.index_bytes]);
     put_varint(out, u64::from(info.salt));
+    // What a file has none of is left out.
+    let mut field = |tag: u64, numbers: &[u64]| {
+        let mut payload = Vec::new();
+        put_all(&mut payload, numbers);
+        put_varint(out, tag);
+        put_bytes(out, &payload);
+    };
     if info.expiry.last > 0 {
-        put_varint(out, EXPIRY);
-        let mut moments = Vec::new();
-        put_all(&mut moments, &[info.expiry.first, info.expiry.last]);
-        put_bytes(out, &moments);
+        field(EXPIRY, &[info.expiry.first, info.expiry.last]);
     }
     if info.ranges > 0 {
-        put_varint(out, RANGE_TOMBSTONES);
-        let mut count = Vec::new();
-        put_varint(&mut count, info.ranges);
-        put_bytes(out, &count);
+        field(RANGE_TOMBSTONES, &[info.ranges]);
+    }
+    if info.operands > 0 {
+        field(OPERANDS, &[info.operands]);
     }
     if !info.points_to.is_empty() {
-        put_varint(out, POINTS_TO);
-        let mut values = Vec::new();
-        for &(file, bytes) in &info.points_to {
-            put_all(&mut values, &[file, bytes]);
-        }
-        put_bytes(out, &values);
+        let numbers = info
+            .points_to
+            .iter()
+            .flat_map(|&(file, bytes)| [file, bytes]);
+        field(POINTS_TO, &numbers.collect::<Vec<_>>());
     }
 }
 
@@ -673,6 +680,8 @@ fn take_file(input: &mut &[u8]) -> Option<Option<FileMeta>> {
             };
         } else if tag == RANGE_TOMBSTONES {
             info.ranges = take_varint(&mut payload)?;
+        } else if tag == OPERANDS {
+            info.operands = take_varint(&mut payload)?;
         } else if tag == POINTS_TO {
             while !payload.is_empty() {
                 let values = (take_varint(&mut payload)?, take_varint(&mut payload)?);
@@ -760,6 +769,7 @@ mod tests {
                             last: if salt % 2 == 0 { 0 } else { size | 1 },
                         },
                         ranges: if salt % 3 == 0 { created } else { 0 },
+                        operands: if salt % 5 == 0 { entries } else { 0 },
                         points_to: (0..u64::from(salt % 4)).map(|at| (at, size)).collect(),
                     }
                 },
@@ -1021,6 +1031,23 @@ mod tests {
                 assert_eq!(err, EditError::Unsupported { found: FORMAT + 1 });
             }
         }
+    }
+
+    #[test]
+    fn a_file_without_operands_is_written_as_before_they_were_counted() {
+        let bytes = |operands| {
+            let mut bytes = Vec::new();
+            let info = FileInfo {
+                operands,
+                ..FileInfo::default()
+            };
+            put_file(&mut bytes, &FileMeta::new(&info));
+            bytes
+        };
+        let without = bytes(0);
+        // Thirteen numbers and keys, each a byte here.
+        assert_eq!(without, [0; 13]);
+        assert_eq!(bytes(5), [&without[..], &[7, 1, 5]].concat());
     }
 
     #[test]

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use shamba_model::expected_reads::Visits;
 
+use super::expiry::Expiry;
 use super::obsolete::Obsolete;
-use crate::base::clock::{Moment, NEVER};
 use crate::base::coding::{put_varint, take_varint};
 use crate::base::key::SeqNo;
 use crate::base::once_arc::OnceArc;
@@ -58,30 +58,11 @@ pub(crate) struct FileInfo {
     pub(crate) expiry: Expiry,
     /// How many fragments of range tombstones it has.
     pub(crate) ranges: u64,
+    /// How many of its entries are operands; 0 also where nobody counted them.
+    pub(crate) operands: u64,
     /// The value files that its entries point to, with the bytes of the values there; of a value
     /// file its own number, and the bytes of all its values.
     pub(crate) points_to: Vec<(u64, u64)>,
-}
-
-/// When the first and the last of a file's entries expire that ever do; 0 where none does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Expiry {
-    pub(crate) first: Moment,
-    pub(crate) last: Moment,
-}
-
-impl Expiry {
-    /// With an entry more.
-    pub(crate) fn add(&mut self, moment: Moment) {
-        if moment < NEVER {
-            let moment = moment.max(1);
-            self.last = self.last.max(moment);
-            self.first = match self.first {
-                0 => moment,
-                first => first.min(moment),
-            };
-        }
-    }
 }
 
 /// A file of the tree, shared: a clone is another holder.
@@ -144,6 +125,7 @@ struct Numbers {
     index_bytes: u64,
     expiry: Expiry,
     ranges: u64,
+    operands: u64,
     salt: u32,
 }
 
@@ -167,6 +149,7 @@ fn pack(info: &FileInfo) -> Vec<u8> {
         info.expiry.first,
         info.expiry.last.wrapping_sub(info.expiry.first),
         info.ranges,
+        info.operands,
     ] {
         put_varint(&mut out, number);
     }
@@ -198,6 +181,7 @@ impl Numbers {
                 last: next(),
             },
             ranges: next(),
+            operands: next(),
             salt: 0,
         };
         numbers.expiry.last = numbers.expiry.last.wrapping_add(numbers.expiry.first);
@@ -316,6 +300,8 @@ impl FileMeta {
         index_bytes at 9;
         /// How many fragments of range tombstones it has.
         ranges at 12;
+        /// How many of its entries are operands; 0 also where nobody counted them.
+        operands at 13;
     }
 
     /// When its entries expire.
@@ -346,6 +332,7 @@ impl FileMeta {
             index_bytes: numbers.index_bytes,
             expiry: numbers.expiry,
             ranges: numbers.ranges,
+            operands: numbers.operands,
             salt: numbers.salt,
             points_to: self.pointed_to().collect(),
         }
@@ -532,6 +519,7 @@ mod tests {
             salt: u32::MAX,
             expiry: Expiry::default(),
             ranges: 0,
+            operands: 0,
             points_to: Vec::new(),
         };
         let expires = FileInfo {
@@ -540,6 +528,7 @@ mod tests {
                 last: 1_800_000_060_000,
             },
             ranges: 300,
+            operands: 20_000,
             points_to: vec![(249_000, 1 << 20), (250_001, 16)],
             ..info.clone()
         };

@@ -11,6 +11,7 @@ mod by_number;
 mod current;
 mod design;
 mod edit;
+mod expiry;
 mod feature;
 mod file_meta;
 mod files;
@@ -22,6 +23,7 @@ mod obsolete;
 mod replay;
 mod run;
 mod set;
+mod sums;
 mod tree;
 mod value_files;
 
@@ -34,14 +36,16 @@ pub(crate) use design::StoredDesign;
 pub(crate) use edit::{
     AddedFile, KeyspaceEdit, MAX_LEVELS, MovedFile, RemovedFile, VALUE_LEVEL, VersionEdit,
 };
+pub(crate) use expiry::Expiry;
 pub(crate) use feature::Feature;
-pub(crate) use file_meta::{Expiry, FileInfo, FileMeta};
+pub(crate) use file_meta::{FileInfo, FileMeta};
 pub(crate) use files::{number_in, was_in_use};
 pub(crate) use level::Level;
 pub(crate) use manifest::{FoundManifest, Manifest};
 pub(crate) use obsolete::Obsolete;
-pub(crate) use run::{Run, Sums};
+pub(crate) use run::Run;
 pub(crate) use set::{KeyspaceState, TreeState};
+pub(crate) use sums::Sums;
 pub(crate) use tree::Version;
 pub(crate) use value_files::ValueFiles;
 

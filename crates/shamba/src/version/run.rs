@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::file_meta::PLACE_BYTES;
-use super::{FileMeta, Inconsistent};
+use super::{FileMeta, Inconsistent, Sums};
 use crate::base::key::prefix;
 
 /// The most files of a leaf. An edit copies 24 bytes for each file of the leaves it touches, and 24
@@ -17,54 +17,6 @@ const LEAF: usize = 256;
 
 /// Leaves of fewer files are joined with a neighbour, where both fit into one.
 const SMALL_LEAF: usize = LEAF / 4;
-
-/// The sums over the files of a leaf, run, level or version.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
-    /// How many there are.
-    pub(crate) files: usize,
-    /// Their bytes.
-    pub(crate) size: u64,
-    /// Their entries, tombstones included.
-    pub(crate) entries: u64,
-    /// Their tombstones.
-    pub(crate) tombstones: u64,
-    /// Bytes of their filter blocks.
-    pub(crate) filter_bytes: u64,
-    /// Bytes of their index blocks.
-    pub(crate) index_bytes: u64,
-    /// Their fragments of range tombstones.
-    pub(crate) ranges: u64,
-}
-
-impl Sums {
-    fn of(file: &FileMeta) -> Sums {
-        Sums {
-            files: 1,
-            size: file.size(),
-            entries: file.entries(),
-            tombstones: file.tombstones(),
-            filter_bytes: file.filter_bytes(),
-            index_bytes: file.index_bytes(),
-            ranges: file.ranges(),
-        }
-    }
-}
-
-impl std::iter::Sum for Sums {
-    /// Numbers come from the disk, so that no sum may overflow.
-    fn sum<I: Iterator<Item = Sums>>(parts: I) -> Sums {
-        parts.fold(Sums::default(), |all, part| Sums {
-            files: all.files + part.files,
-            size: all.size.saturating_add(part.size),
-            entries: all.entries.saturating_add(part.entries),
-            tombstones: all.tombstones.saturating_add(part.tombstones),
-            filter_bytes: all.filter_bytes.saturating_add(part.filter_bytes),
-            index_bytes: all.index_bytes.saturating_add(part.index_bytes),
-            ranges: all.ranges.saturating_add(part.ranges),
-        })
-    }
-}
 
 /// Some files of a run, side by side; not empty.
 #[derive(Debug)]

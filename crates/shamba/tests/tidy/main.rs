@@ -486,8 +486,8 @@ fn keys_are_hashed_where_it_is_counted() {
                 if ![
                     "table/builder.rs",
                     "table/verify.rs",
-                    "table/builder/prefixes.rs",
-                    "table/verify/prefixes.rs",
+                    "table/builder/scan_filter.rs",
+                    "table/verify/scan_filter.rs",
                     "filter/scan.rs",
                     "table/get/lookup.rs",
                     "cache/entries/mod.rs",

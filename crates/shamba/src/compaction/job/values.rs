@@ -242,7 +242,7 @@ fn begin(output: &MergeOutput<'_>) -> Result<CurrentFile> {
     let options = TableBuildOptions {
         filter: TableBuildOptions::default().filter,
         other_filter: None,
-        prefixes: None,
+        scan_filter: None,
         keep: None,
         ..output.options.clone()
     };

@@ -44,7 +44,7 @@ use crate::version::ValueFiles;
 pub use both_ends::Iter;
 use covers::RangeCovers;
 pub use iter_options::{IterOptions, KeyRange};
-use sources::{IterSource, IterSources, count_prefix, sources};
+use sources::{IterSource, IterSources, count_filtered_scan, sources};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
@@ -98,8 +98,8 @@ pub struct Cursor {
     covers: Option<Box<RangeCovers>>,
     /// What entries point to.
     values: ValueFiles,
-    /// The prefix that it lies in, if the keyspace has prefixes.
-    prefix: Option<Arc<FilteredScan>>,
+    /// What it asks filters, if the keyspace has filters for scans.
+    asks: Option<Arc<FilteredScan>>,
     place: Position,
     /// Going forward, bytes before the value that say when it expires.
     expiry: usize,
@@ -144,7 +144,7 @@ impl Cursor {
         db.counts().add_iterator();
         let generation = keyspace.generation();
         // What tables of the state need not be read for.
-        let prefix = keyspace.filtered_scan(&options.lower, &options.upper);
+        let asks = keyspace.filtered_scan(&options.lower, &options.upper);
         let IterSources {
             merge,
             bytes,
@@ -156,7 +156,7 @@ impl Cursor {
             &keyspace.state(),
             seq,
             options.fill_cache,
-            prefix.as_ref(),
+            asks.as_ref(),
         );
         // What all of that takes is charged once it is there.
         let memory = inner.shared().budget().open_account(Role::Iterators);
@@ -173,7 +173,7 @@ impl Cursor {
             lost,
             covers,
             values,
-            prefix,
+            asks,
             place: Position::Nowhere,
             expiry: 0,
             key: Vec::new(),
@@ -421,8 +421,8 @@ impl Cursor {
     }
 
     fn count(&mut self) {
-        if let Some(prefix) = &self.prefix {
-            count_prefix(prefix, self.db.inner().shared().metrics());
+        if let Some(asks) = &self.asks {
+            count_filtered_scan(asks, self.db.inner().shared().metrics());
         }
         let (ranges, steps) = std::mem::take(&mut self.uncounted);
         if ranges + steps > 0 && self.keyspace.operations().add_ranges(ranges, steps) {
@@ -454,8 +454,8 @@ impl Cursor {
             if let Some(state) = state {
                 self.generation = generation;
                 let fill = self.options.fill_cache;
-                let prefix = self.prefix.as_ref();
-                let sources = sources(&self.db, &state, self.seq, fill, prefix);
+                let asks = self.asks.as_ref();
+                let sources = sources(&self.db, &state, self.seq, fill, asks);
                 (self.merge, self.source_bytes) = (sources.merge, sources.bytes);
                 (self.lost, self.covers) = (sources.lost, sources.covers);
                 self.values = sources.values;
@@ -469,7 +469,7 @@ impl Cursor {
     fn account(&mut self) -> Result<()> {
         let own = [&self.key, &self.value, &self.before].map(Vec::capacity);
         let covers = self.covers.as_ref().map_or(0, |covers| covers.memory());
-        let covers = covers + self.prefix.as_ref().map_or(0, |prefix| prefix.memory());
+        let covers = covers + self.asks.as_ref().map_or(0, |asks| asks.memory());
         let own = own.iter().sum::<usize>() + self.options.bound_bytes() + covers;
         let held = self.source_bytes + (size_of::<Cursor>() + own) as u64;
         let now = self.memory.bytes();

@@ -100,13 +100,13 @@ pub(super) struct IterSources {
 }
 
 /// A merge over everything that readers of `seq` see of a read state, newest first; of tables what
-/// has the prefix that the scan lies in, if it does, and some of what has not.
+/// the scan asks filters for, if it asks them, and some of what it does not.
 pub(super) fn sources(
     db: &DbShared,
     state: &ReadState,
     seq: SeqNo,
     fill_cache: bool,
-    prefix: Option<&Arc<FilteredScan>>,
+    asks: Option<&Arc<FilteredScan>>,
 ) -> IterSources {
     let budget = db.inner().shared().budget();
     let runs = || state.version.levels().iter().flat_map(|level| level.runs());
@@ -135,8 +135,8 @@ pub(super) fn sources(
     sources.extend(runs().map(|run| {
         let files = RunFiles::Run(run.clone());
         let mut run = RunIter::new(tables.clone(), files, scan.clone());
-        if let Some(prefix) = prefix {
-            run.stay_within(prefix);
+        if let Some(asks) = asks {
+            run.stay_within(asks);
         }
         IterSource::Run(run)
     }));
@@ -149,9 +149,9 @@ pub(super) fn sources(
     }
 }
 
-/// Counts what became of asking tables for the prefix of a scan.
-pub(super) fn count_prefix(prefix: &FilteredScan, metrics: &Metrics) {
-    let [probes, negatives, pages, damaged] = prefix.counts().take();
+/// Counts what became of asking the filters of tables.
+pub(super) fn count_filtered_scan(scan: &FilteredScan, metrics: &Metrics) {
+    let [probes, negatives, pages, damaged] = scan.counts().take();
     for (counter, count) in [
         (Counter::scan_filter_probes, probes),
         (Counter::scan_filter_negatives, negatives),

@@ -71,7 +71,7 @@ impl TableMaker {
         parents: Parents<'_>,
     ) -> Result<MergeOutput<'a>> {
         let options = self.build_options(keyspace, level, entries, parents);
-        if let Some(scans) = &options.prefixes {
+        if let Some(scans) = &options.scan_filter {
             self.files.state_feature(match &*scans.rule {
                 ScanRule::Prefixes(_) => Feature::PrefixFilters,
                 ScanRule::Ranges { .. } => Feature::RangeFilters,
@@ -231,13 +231,13 @@ impl TableMaker {
         let bits = context.bits_per_key.unwrap_or(wish.bits_per_key);
         wish.sizes = wish.sizes.decided(bits, wish.modules, room);
         let filters = choose(&wish, &context);
-        let prefixes = keyspace.scan_rule().map(|rule| ScanFilterOptions {
+        let scan_filter = keyspace.scan_rule().map(|rule| ScanFilterOptions {
             plan: rule.plan(wish.families, wish.layout),
             rule,
         });
         TableBuildOptions {
             filter: filters.plan,
-            prefixes,
+            scan_filter,
             other_filter: filters.other,
             compression: keyspace.options().compression_at(level),
             restart_interval: keyspace.options().restart_interval,

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::entries::FromCache;
+use super::pointed::no_file;
 use super::{Found, PointReader, ReadPath, TableVisit, Value};
 use crate::base::pointer::ValuePointer;
 use crate::base::sample;
@@ -17,7 +18,7 @@ use crate::cache::Candidate;
 use crate::db::keyspaces::KeyspaceInner;
 use crate::db::visibility::SnapshotPoint;
 use crate::error::{Error, Result};
-use crate::table::{Lookup, PendingGet, Poll};
+use crate::table::{Lookup, PendingGet, Poll, WantedValue};
 use crate::version::Run;
 
 /// Keys that are looked up together at most; more are done in key order, so many at a time. Bounds
@@ -63,8 +64,10 @@ enum KeyPoll<W> {
 struct BatchValues {
     values: Vec<Option<Value>>,
     found: u64,
-    /// Those whose values are merged, or lie in value files, once all others are found.
-    later: Vec<(usize, Option<ValuePointer>)>,
+    /// Those whose values lie in value files, and after them those whose values are merged: once
+    /// all others are found.
+    pointed: Vec<(usize, ValuePointer)>,
+    merged: Vec<usize>,
     /// Bytes of the cache that they hold, and may hold.
     pinned: u64,
     most_pinned: u64,
@@ -77,7 +80,8 @@ impl BatchValues {
         BatchValues {
             values,
             found: 0,
-            later: Vec::new(),
+            pointed: Vec::new(),
+            merged: Vec::new(),
             pinned: 0,
             most_pinned,
         }
@@ -86,11 +90,14 @@ impl BatchValues {
     /// The newest entry of a key, by the key's place; `pointer` is that of one that points.
     fn set(&mut self, at: usize, found: Option<Found>, pointer: &Cell<ValuePointer>) {
         match found {
-            Some(Found::Operand) => return self.later.push((at, None)),
-            Some(Found::Pointer) => return self.later.push((at, Some(pointer.get()))),
+            Some(Found::Operand) => return self.merged.push(at),
+            Some(Found::Pointer) => return self.pointed.push((at, pointer.get())),
             _ => {}
         }
-        let mut value = found.and_then(Found::into_value);
+        self.set_value(at, found.and_then(Found::into_value));
+    }
+
+    fn set_value(&mut self, at: usize, mut value: Option<Value>) {
         if let Some(value) = &mut value {
             self.found += 1;
             self.pinned += value.pinned() as u64;
@@ -129,16 +136,18 @@ impl ReadPath {
             };
             let _held = budget.reserve(Role::Iterators, permit.bytes());
             let window = permit.bytes() / KEY_MEMORY;
-            let mut done = reader.find_all(keys, window as usize, &mut values);
-            for (at, pointer) in std::mem::take(&mut values.later) {
+            let window = window as usize;
+            let mut done = reader.find_all(keys, window, &mut values);
+            let pointed = std::mem::take(&mut values.pointed);
+            let mut rest = &*pointed;
+            while done.is_ok() && !rest.is_empty() {
+                let (now, later) = rest.split_at(read_together(rest, window, most_pinned));
+                done = reader.find_pointed_together(keys, now, &mut values);
+                rest = later;
+            }
+            for at in std::mem::take(&mut values.merged) {
                 if let (Ok(()), Some(key)) = (&done, keys.get(at)) {
-                    let found = match pointer {
-                        None => reader.find_merged(key.as_ref()),
-                        Some(to) => {
-                            reader.pointer.set(to);
-                            reader.find_pointed(key.as_ref())
-                        }
-                    };
+                    let found = reader.find_merged(key.as_ref());
                     done = found.map(|found| values.set(at, Some(found), &reader.pointer));
                 }
             }
@@ -146,6 +155,17 @@ impl ReadPath {
         })?;
         Ok(values.values)
     }
+}
+
+/// How many of the first of some values are read together: a window at most, and no more bytes than
+/// a batch may pin, for until all are read none is copied.
+fn read_together(pointed: &[(usize, ValuePointer)], window: usize, most: u64) -> usize {
+    let mut bytes = 0u64;
+    let fit = pointed.iter().take(window).take_while(|(_, pointer)| {
+        bytes = bytes.saturating_add(pointer.len);
+        bytes <= most
+    });
+    fit.count().max(1)
 }
 
 /// What a key takes in the list of all, in bytes.
@@ -179,6 +199,36 @@ impl<'a> PointReader<'a> {
             self.find_together(&together, values)?;
         }
         Ok(())
+    }
+
+    /// The values that keys point to, each by its place, of a window of those.
+    fn find_pointed_together<K: AsRef<[u8]>>(
+        &mut self,
+        keys: &[K],
+        pointed: &[(usize, ValuePointer)],
+        values: &mut BatchValues,
+    ) -> Result<()> {
+        let (path, state) = (self.path, self.state);
+        let (tables, files) = (&path.tables, state.version.value_files());
+        let mut missing = None;
+        let wanted = pointed.iter().filter_map(|&(at, pointer)| {
+            let key = keys.get(at)?.as_ref();
+            let Some(held) = files.get(pointer.file) else {
+                missing = Some(pointer);
+                return None;
+            };
+            let file = &held.file;
+            Some(WantedValue {
+                at,
+                file,
+                key,
+                pointer,
+            })
+        });
+        tables.values_of(wanted, &mut self.totals, |at, value| {
+            values.set_value(at, Some(Value::in_table(value)));
+        })?;
+        missing.map_or(Ok(()), |pointer| Err(no_file(tables, pointer)))
     }
 
     /// The newest entries of keys, each by its place.

@@ -27,7 +27,7 @@ pub(in crate::db) fn pointed(
 }
 
 #[cold]
-fn no_file(tables: &TableCache, pointer: ValuePointer) -> Error {
+pub(super) fn no_file(tables: &TableCache, pointer: ValuePointer) -> Error {
     let what = "an entry points to this value file, which the manifest does not have";
     Error::corruption(tables.path_of(pointer.file), 0, what)
 }

@@ -110,6 +110,9 @@ pub struct LevelStatistics {
     pub tombstones: u64,
     /// Fragments of range tombstones.
     pub range_tombstones: u64,
+    /// Operands of merge operators that no merge has made values of, but for those of tables which
+    /// builds before 0.1.0 wrote: these are not counted.
+    pub operands: u64,
     /// Bytes of filter blocks.
     pub filter_bytes: u64,
     /// Bytes of index blocks.
@@ -289,6 +292,7 @@ fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> L
         entries,
         tombstones: sums.tombstones,
         range_tombstones: sums.ranges,
+        operands: sums.operands,
         filter_bytes,
         index_bytes: sums.index_bytes,
         index_bytes_per_page: sums.index_bytes as f64 / data_pages.max(1) as f64,

@@ -213,7 +213,7 @@ fn read(env: &Env, ask: u8, fill_cache: bool) {
         let _ = scan.seek_for_prev(&key(number), Tag::seek(200));
         let _ = scan.materialize();
     }
-    let _ = table.verify();
+    let _ = table.verify(None);
     let _ = table.properties();
     table.best_absent();
     drop(scan);

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use shamba::{IterOptions, KeyspaceOptions, Options, Prefix};
+use shamba::{Error, IterOptions, KeyspaceOptions, Options, Prefix};
 
 use super::Run;
 
@@ -35,6 +35,7 @@ impl Run {
             return options;
         }
         let function = *self.rng.pick(&["directory", "unruly"]);
+        let options = options.range_filter(None);
         options.prefix(Prefix::Function(function.to_owned()))
     }
 
@@ -63,6 +64,13 @@ impl Run {
             } else {
                 found.next()
             };
+            if let Some(Err(Error::IteratorsExhausted { .. })) = next
+                && !self.iters.is_empty()
+            {
+                // The others have all that iterators may have.
+                self.iters.clear();
+                return;
+            }
             let (found, its) = next.unwrap().unwrap();
             assert_eq!(
                 (&found, &*its),

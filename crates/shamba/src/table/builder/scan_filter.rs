@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::filter::{self, FilterPlan, FilterWriter, LONGEST_PREFIX, RangeKeys, ScanRule};
 use crate::table::build_options::ScanFilterOptions;
 use crate::table::format::{Codec, PAGE_PAYLOAD};
-use crate::table::stated_prefixes::StatedPrefixes;
+use crate::table::stated_scan_filter::StatedScanFilter;
 
 /// A partition with more prefixes for each of its keys has no filter of them: fixed lengths and
 /// delimiters have one at most, paths a few, and no function of the caller's is to take memory
@@ -91,12 +91,12 @@ impl ScanCollector {
     }
 
     /// What the table says of them.
-    pub(super) fn stated(mut self) -> StatedPrefixes {
+    pub(super) fn stated(mut self) -> StatedScanFilter {
         let modules = self.plan.modules.iter_mut().zip(&self.module_bytes);
         for (module, &bytes) in modules {
             module.millibits = filter::written_millibits(module, bytes, self.members);
         }
-        StatedPrefixes {
+        StatedScanFilter {
             rule: self.rule.name().to_owned(),
             members: self.members,
             bytes: self.module_bytes.iter().sum(),
@@ -108,8 +108,8 @@ impl ScanCollector {
 impl TableBuilder {
     /// Writes the partition's filter for scans, the last module first, and notes the pages of
     /// each. Not kept for the cache: the first scan that wants it reads it.
-    pub(super) fn write_prefixes(&mut self, module_pages: &mut [u32]) -> Result<()> {
-        let Some(collector) = self.prefixes.as_deref_mut() else {
+    pub(super) fn write_scan_filter(&mut self, module_pages: &mut [u32]) -> Result<()> {
+        let Some(collector) = self.scan_filter.as_deref_mut() else {
             return Ok(());
         };
         collector.keys = 0;
@@ -148,7 +148,7 @@ impl TableBuilder {
 
     /// The same of a filter of ranges, which has one module.
     fn write_ranges(&mut self, module_pages: &mut [u32], millibits: u32) -> Result<()> {
-        let Some(collector) = self.prefixes.as_deref_mut() else {
+        let Some(collector) = self.scan_filter.as_deref_mut() else {
             return Ok(());
         };
         let held = collector.ranges.building() as u64;

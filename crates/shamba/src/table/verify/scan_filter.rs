@@ -8,11 +8,11 @@ use crate::base::key::common_prefix;
 use crate::error::Result;
 use crate::filter::{self, ScanRule};
 use crate::fs::BlockKind;
-use crate::table::stated_prefixes::{PrefixFilter, StatedPrefixes};
+use crate::table::stated_scan_filter::{ScanFilter, StatedScanFilter};
 use crate::table::table_blocks::BlockRef;
 
 /// What was seen of what the filter is of.
-pub(super) struct SeenPrefixes {
+pub(super) struct SeenScanFilter {
     rule: Option<ScanRule>,
     /// The partition's block of a filter of ranges, if that is sound, its page, and whether a key
     /// is missing in it.
@@ -25,9 +25,9 @@ pub(super) struct SeenPrefixes {
     bytes: u64,
 }
 
-impl SeenPrefixes {
-    pub(super) fn of(filter: &PrefixFilter) -> Self {
-        SeenPrefixes {
+impl SeenScanFilter {
+    pub(super) fn of(filter: &ScanFilter) -> Self {
+        SeenScanFilter {
             rule: ScanRule::named(&filter.rule),
             ranges: None,
             digests: Vec::new(),
@@ -64,8 +64,8 @@ impl SeenPrefixes {
     }
 
     /// What the table should say of them, as far as that is known.
-    pub(super) fn stated(self, stated: StatedPrefixes) -> StatedPrefixes {
-        StatedPrefixes {
+    pub(super) fn stated(self, stated: StatedScanFilter) -> StatedScanFilter {
+        StatedScanFilter {
             members: match self.rule {
                 Some(_) => self.members,
                 None => stated.members,
@@ -76,19 +76,20 @@ impl SeenPrefixes {
     }
 }
 
-impl Verifier<'_> {
+impl Verifier<'_, '_> {
     /// Before the entries of a partition are seen: its block of a filter of ranges.
     pub(super) fn ranges(&mut self, partition: usize) -> Result<()> {
         let table = self.table;
-        let is_of_ranges = |seen: &SeenPrefixes| matches!(seen.rule, Some(ScanRule::Ranges { .. }));
-        if !self.prefixes.as_ref().is_some_and(is_of_ranges) {
+        let is_of_ranges =
+            |seen: &SeenScanFilter| matches!(seen.rule, Some(ScanRule::Ranges { .. }));
+        if !self.scan_filter.as_ref().is_some_and(is_of_ranges) {
             return Ok(());
         }
         let pages = table.top.module(partition, table.plan.modules.len());
         let pages = pages.unwrap_or(0..0);
         let start = pages.start;
         let block = self.read(pages, BlockKind::Filter(0))?;
-        if let Some(seen) = &mut self.prefixes {
+        if let Some(seen) = &mut self.scan_filter {
             seen.bytes += block.as_ref().map_or(0, |block| block.len() as u64);
             seen.ranges = block.map(|block| (block, start, false));
         }
@@ -96,9 +97,10 @@ impl Verifier<'_> {
     }
 
     /// Checks the filter of a partition whose entries were seen.
-    pub(super) fn prefixes(&mut self, partition: usize) -> Result<()> {
+    pub(super) fn scan_filter(&mut self, partition: usize) -> Result<()> {
         let table = self.table;
-        let (Some(filter), Some(mut seen)) = (table.prefixes.as_deref(), self.prefixes.take())
+        let (Some(filter), Some(mut seen)) =
+            (table.scan_filter.as_deref(), self.scan_filter.take())
         else {
             return Ok(());
         };
@@ -135,7 +137,7 @@ impl Verifier<'_> {
         seen.members += seen.digests.len() as u64;
         seen.digests.clear();
         seen.is_first = true;
-        self.prefixes = Some(seen);
+        self.scan_filter = Some(seen);
         Ok(())
     }
 }

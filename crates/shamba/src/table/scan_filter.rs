@@ -1,13 +1,13 @@
-//! The filter of a table's prefixes, and how a scan that lies in one prefix asks it.
+//! A table's filter for scans, of prefixes or of ranges, and how a scan asks it.
 //!
 //! It is a filter as that of the keys is: modules in each partition, behind those of the keys, with
 //! blocks that come through the cache and are worth what the scans are that they spare a read of
 //! index and data. So it has statistics of its own ([`PartitionStats`]), beside those of the keys'
 //! filter: who comes to a partition are scans here. Bytes are specified in docs/format.md,
-//! "Filters of prefixes".
+//! "Filters of prefixes" and "Filters of ranges".
 //!
-//! Protocol of a scan: [`Table::ask_prefix`] before it looks for its place, and with the
-//! [`PrefixVisit`] that lets it pass [`Table::count_prefix_visit`] once it found something or
+//! Protocol of a scan: [`Table::ask_scan_filter`] before it looks for its place, and with the
+//! [`ScanVisit`] that lets it pass [`Table::count_scan_visit`] once it found something or
 //! nothing. Thread-safe.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::reader::Table;
 use super::source::label;
-use super::stated_prefixes::PrefixFilter;
+use super::stated_scan_filter::ScanFilter;
 use crate::base::sample;
 use crate::cache::{Owner, Priority};
 use crate::error::Result;
@@ -25,25 +25,25 @@ use crate::value::{Outcome, PartitionStats, last_of};
 
 /// What a table says of a scan.
 #[derive(Debug)]
-pub(crate) enum PrefixAnswer {
-    /// It may have keys of the prefix.
-    Maybe(Option<PrefixVisit>),
-    /// It has none between the scan's start and the end of its prefix.
+pub(crate) enum ScanAnswer {
+    /// It may have keys of the scan.
+    Maybe(Option<ScanVisit>),
+    /// It has none that the scan asks for.
     Absent,
 }
 
 /// A scan that passed a partition's filter.
 #[derive(Debug)]
-pub(crate) struct PrefixVisit {
+pub(crate) struct ScanVisit {
     partition: u32,
     /// Whether all of the filter was asked.
     is_certain: bool,
 }
 
 /// A scan in one partition.
-struct PrefixProbe<'a> {
+struct ScanProbe<'a> {
     table: &'a Table,
-    filter: &'a PrefixFilter,
+    filter: &'a ScanFilter,
     stats: &'a Arc<PartitionStats>,
     scan: &'a FilteredScan,
     partition: usize,
@@ -63,23 +63,23 @@ enum Said {
 }
 
 impl Table {
-    /// Whether the table may have keys of the prefix that a scan lies in, from the scan's start on.
+    /// Whether the table may have keys that a scan asks for, from the scan's start on.
     /// What is read to know it is offered to the cache if `fill`, and the scan counts then.
-    pub(crate) fn ask_prefix(&self, scan: &FilteredScan, fill: bool) -> Result<PrefixAnswer> {
+    pub(crate) fn ask_scan_filter(&self, scan: &FilteredScan, fill: bool) -> Result<ScanAnswer> {
         let filter = self
-            .prefixes
+            .scan_filter
             .as_deref()
             .filter(|of| *of.rule == *scan.rule());
-        let stats = self.partition_stats().prefixes();
+        let stats = self.partition_stats().scan_filter();
         let Some((filter, stats)) = filter.zip(stats) else {
-            return Ok(PrefixAnswer::Maybe(None));
+            return Ok(ScanAnswer::Maybe(None));
         };
         let counts = scan.counts();
         counts.probes.fetch_add(1, Relaxed);
         let mut separator = Vec::new();
         let first = self.top.find(scan.start());
         for partition in first..self.top.len() {
-            let mut probe = PrefixProbe {
+            let mut probe = ScanProbe {
                 table: self,
                 filter,
                 stats: &stats,
@@ -91,12 +91,12 @@ impl Table {
             if probe.may_hold()? {
                 let is_certain = !probe.is_incomplete();
                 let partition = partition as u32;
-                return Ok(PrefixAnswer::Maybe(Some(PrefixVisit {
+                return Ok(ScanAnswer::Maybe(Some(ScanVisit {
                     partition,
                     is_certain,
                 })));
             }
-            // Keys of the prefix may come behind the partition where its separator has the prefix.
+            // Keys of the scan may come behind the partition where its separator may be one.
             separator.clear();
             self.top.separator(partition, &mut separator);
             if !scan.is_of(&separator) {
@@ -105,12 +105,12 @@ impl Table {
         }
         // Behind the last partition are range tombstones at most.
         counts.negatives.fetch_add(1, Relaxed);
-        Ok(PrefixAnswer::Absent)
+        Ok(ScanAnswer::Absent)
     }
 
-    /// Counts a scan that passed, and whether it found a key of its prefix.
-    pub(crate) fn count_prefix_visit(&self, scan: &FilteredScan, visit: &PrefixVisit, found: bool) {
-        let Some(stats) = self.partition_stats().prefixes() else {
+    /// Counts a scan that passed, and whether it found a key.
+    pub(crate) fn count_scan_visit(&self, scan: &FilteredScan, visit: &ScanVisit, found: bool) {
+        let Some(stats) = self.partition_stats().scan_filter() else {
             return;
         };
         // Where the scan begins within its prefix others may have it: the filter let it pass for
@@ -136,7 +136,7 @@ fn record(stats: &PartitionStats, partition: u32, outcome: Outcome) {
     }
 }
 
-impl PrefixProbe<'_> {
+impl ScanProbe<'_> {
     /// Asks all that is in memory of the partition's filter, then what is worth a read.
     fn may_hold(&mut self) -> Result<bool> {
         let filter = self.filter;
@@ -259,7 +259,7 @@ impl PrefixProbe<'_> {
                 partition: self.partition as u32,
                 rejected_by,
             };
-            // What it keeps may be what rejects the prefix, or not.
+            // What it keeps may be what rejects the scan, or not.
             let kept = self
                 .fill
                 .then(|| table.blocks.cache().insert(owner, &bytes));
@@ -274,7 +274,7 @@ impl PrefixProbe<'_> {
         // A damaged one costs reads alone.
         match read {
             Err(error) if error.is_corruption() => {
-                log::warn!("a filter of prefixes is ignored: {error}");
+                log::warn!("a filter for scans is ignored: {error}");
                 counts.damaged.fetch_add(1, Relaxed);
                 Ok(Said::Maybe)
             }
