@@ -1,6 +1,6 @@
 //! False positives of range filters by bits per key: the command `range-filters`.
 //!
-//! The engine's filter beside those of the literature ([`others`]), over as many keys as a
+//! The engine's filter beside those of the literature (`others`), over as many keys as a
 //! partition of a table has. Half of the keys drawn are in the filter, the others begin the ranges
 //! that are asked for, so that ranges lie where data is; or a key of the filter does, and the range
 //! begins right behind it. Only ranges without a key count. The engine's filter is built and asked
