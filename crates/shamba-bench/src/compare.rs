@@ -14,7 +14,7 @@ mod compared;
 mod data_model;
 
 pub use compared::{Compared, dots, is_throughput, phases};
-pub use data_model::{LargeReads, Workload, WorkloadCell};
+pub use data_model::{LargeReads, ShortScans, Workload, WorkloadCell};
 
 use crate::cell::{self, Measurement};
 use crate::container::{self, Container};
@@ -73,7 +73,7 @@ pub struct Settings {
     pub engines: Vec<String>,
     /// Instead of entries in memory and under pressure: more of the data model. Counters and
     /// accounts are a fiftieth of the entries, large values a 250th; transfers are a fifth of the
-    /// reads, lookups of large values a twentieth.
+    /// reads, lookups of large values and short scans a twentieth.
     #[arg(long, value_delimiter = ',')]
     pub workloads: Vec<Workload>,
     /// Entries.

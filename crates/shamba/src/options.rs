@@ -96,11 +96,12 @@ pub struct KeyspaceOptions {
     /// another definition, are scanned as without.
     pub prefix: Option<Prefix>,
     /// Bits per key of a filter of ranges in new tables, 4 to 32, so that scans between two bounds
-    /// do not read tables that have no key there. Default `None`; 10 let one range in 256 pass that
-    /// has no key, if it is shorter than what lies between keys mostly. For keys that are numbers,
-    /// or begin with some, of any length; of text little is known in so few bits, and a
-    /// [`prefix`](Self::prefix) does better, beside which it cannot be. It takes memory only where
-    /// scans gain by it. Tables of before are scanned as without.
+    /// do not read tables that have no key there. Default `None`; 10 let about one range in a
+    /// hundred pass that has no key, if it is shorter than what lies between keys mostly. For keys
+    /// that are numbers spread about evenly, or that begin with such, of any length; of text little
+    /// is known in so few bits, and a [`prefix`](Self::prefix) does better, beside which it cannot
+    /// be. It takes memory only where scans gain by it. Tables of before are scanned as without,
+    /// and so are tables of more than 65,535 keys whose filters are not partitioned.
     pub range_filter: Option<f64>,
     /// Which modules of a filter lookups read. Default: any, as each lookup weighs it.
     pub filter_policy: FilterPolicy,

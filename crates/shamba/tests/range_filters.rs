@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::{Map, Replay, Rng, Scarce, env_number, files_ending, on_every_core};
 use shamba::fs::{BlockKind, MemFs, MeteredFs, Purpose};
@@ -24,10 +25,11 @@ fn options(fs: &MemFs) -> Options {
         .merge_operator("default", Append)
 }
 
-/// Keys of one kind or all: numbers, users and times, words that begin alike, long ones.
-fn random_key(rng: &mut Rng) -> Vec<u8> {
+/// Keys of a kind, or of all: numbers, users and times, words that begin alike, long ones.
+fn random_key(rng: &mut Rng, kind: u64) -> Vec<u8> {
     let number = rng.below(3000);
-    match rng.below(7) {
+    let kind = if kind < 7 { kind } else { rng.below(7) };
+    match kind {
         0 => (number << 20).to_be_bytes().to_vec(),
         1 | 2 => [(number % 20).to_be_bytes(), number.to_be_bytes()].concat(),
         3 => format!("key {number:04}").into_bytes(),
@@ -42,10 +44,10 @@ fn random_key(rng: &mut Rng) -> Vec<u8> {
 }
 
 /// Mostly short ranges, with and without keys.
-fn random_bounds(rng: &mut Rng) -> IterOptions {
-    let key = random_key(rng);
+fn random_bounds(rng: &mut Rng, kind: u64) -> IterOptions {
+    let key = random_key(rng, kind);
     let other = match rng.below(4) {
-        0 => random_key(rng),
+        0 => random_key(rng, kind),
         1 => [&key[..], b"\xff"].concat(),
         2 => {
             let mut other = key.clone();
@@ -90,7 +92,7 @@ fn pairs<V: AsRef<[u8]>>(iter: impl Iterator<Item = shamba::Result<(Vec<u8>, V)>
 }
 
 /// The entries between two bounds forward, backward, and from within.
-fn check_scan(db: &Db, map: &Map, bounds: &IterOptions, rng: &mut Rng) {
+fn check_scan(db: &Db, map: &Map, bounds: &IterOptions, (rng, kind): (&mut Rng, u64)) {
     let expected = expected(map, bounds);
     let range = || (bounds.lower.clone(), bounds.upper.clone());
     assert_eq!(pairs(db.range(range())), expected, "{bounds:?}");
@@ -101,7 +103,7 @@ fn check_scan(db: &Db, map: &Map, bounds: &IterOptions, rng: &mut Rng) {
     for _ in 0..2 {
         let key = match expected.get(rng.below(expected.len() as u64 + 1) as usize) {
             Some((key, _)) => key.clone(),
-            None => random_key(rng),
+            None => random_key(rng, kind),
         };
         cursor.seek(&key).unwrap();
         let next = expected.iter().find(|(at, _)| *at >= key);
@@ -113,11 +115,12 @@ fn check_scan(db: &Db, map: &Map, bounds: &IterOptions, rng: &mut Rng) {
 }
 
 /// Random operations on a database and a map: the same answers.
-fn run_history(seed: u64) {
+fn run_history(seed: u64) -> u64 {
     let _replay = Replay(format!(
         "SHAMBA_SEED={seed} cargo test -p shamba --features testing --test range_filters"
     ));
     let mut rng = Rng::new(seed);
+    let (kind, mut left_out) = (seed % 8, 0);
     let fs = MemFs::new();
     let keyspace = |rng: &mut Rng, bits| {
         let options = common::random_keyspace_options(rng);
@@ -133,7 +136,7 @@ fn run_history(seed: u64) {
             0..8 => {
                 let mut batch = WriteBatch::new();
                 for _ in 0..rng.between(1, 60) {
-                    let (key, value) = (random_key(&mut rng), rng.bytes(20));
+                    let (key, value) = (random_key(&mut rng, kind), rng.bytes(20));
                     match rng.below(6) {
                         0 => {
                             batch.delete(&key);
@@ -152,7 +155,7 @@ fn run_history(seed: u64) {
                 db.write(batch).unwrap();
             }
             8 => {
-                let (a, b) = (random_key(&mut rng), random_key(&mut rng));
+                let (a, b) = (random_key(&mut rng, kind), random_key(&mut rng, kind));
                 let (from, to) = (a.clone().min(b.clone()), a.max(b));
                 if from < to {
                     db.delete_range(&from[..]..&to[..]).unwrap();
@@ -163,6 +166,7 @@ fn run_history(seed: u64) {
             10 => db.compact_range(None, None).unwrap(),
             11 => {
                 snapshots.clear();
+                left_out += db.stats().counters.scan_filter_negatives;
                 db.clone().close().unwrap();
                 // With other bits, with none, and with what is kept.
                 let options = options(&fs);
@@ -175,23 +179,36 @@ fn run_history(seed: u64) {
             12 => snapshots.push((db.snapshot(), map.clone())),
             13 if !snapshots.is_empty() => {
                 let (snapshot, map) = rng.pick(&snapshots);
-                let bounds = random_bounds(&mut rng.clone());
+                let bounds = random_bounds(&mut rng.clone(), kind);
                 let range = (bounds.lower.clone(), bounds.upper.clone());
                 assert_eq!(pairs(snapshot.range(range)), expected(map, &bounds));
             }
-            _ => check_scan(&db, &map, &random_bounds(&mut rng), &mut rng),
+            _ => {
+                let bounds = random_bounds(&mut rng, kind);
+                check_scan(&db, &map, &bounds, (&mut rng, kind));
+            }
         }
     }
-    check_scan(&db, &map, &IterOptions::default(), &mut rng);
+    check_scan(&db, &map, &IterOptions::default(), (&mut rng, kind));
+    let left_out = left_out + db.stats().counters.scan_filter_negatives;
     db.verify().unwrap().check().unwrap();
+    left_out
 }
 
 #[test]
 fn scans_find_what_a_map_has() {
     if let Some(seed) = env_number("SHAMBA_SEED") {
-        return run_history(seed);
+        run_history(seed);
+        return;
     }
-    on_every_core(60, run_history);
+    let left_out = [const { AtomicU64::new(0) }; 8];
+    on_every_core(64, |seed| {
+        left_out[seed as usize % 8].fetch_add(run_history(seed), Relaxed);
+    });
+    // Of each kind of keys but those that are very few, and of their mixture.
+    let left_out = left_out.map(AtomicU64::into_inner);
+    let few = left_out.iter().filter(|tables| **tables < 20).count();
+    assert!(few <= 1, "{left_out:?}");
 }
 
 /// Numbers in an order without a pattern, of which some are keys.
@@ -275,6 +292,11 @@ fn empty_scans_read_less_than_half_of_what_they_do_without() {
     let memory = memory + (48 << 10);
     let (before, none) = pages_of_empty_scans(&without, memory);
     let (now, counters) = pages_of_empty_scans(&with, memory);
+    // docs/policy.md says what they are; what pushes what out decides much of the second.
+    assert!(
+        (8.0..9.0).contains(&before),
+        "{before} pages a scan without"
+    );
     assert!(now < before / 2.0, "{now} pages a scan, {before} without");
     assert_eq!(none.scan_filter_probes, 0);
     assert!(counters.scan_filter_negatives > counters.scan_filter_probes / 2);
@@ -417,7 +439,7 @@ fn short_ranges_leave_tables_out_in_every_layout() {
             db.verify().unwrap().check().unwrap();
         }
     }
-    // One in 256 passes, or less than twice as many.
+    // One in 256 passes, or two and a half times as many at most.
     assert!(
         seen.values().all(|negatives| *negatives > 1_980),
         "{seen:?}"

@@ -1,17 +1,19 @@
 //! What of the data model lies beyond entries, engines side by side: counters, transfers, range
-//! deletions and large values.
+//! deletions, large values and short scans.
 //!
 //! Each [`Workload`] runs in a fresh process and a fresh directory, logged and not synced per
-//! write, and with everything in memory except for large values. What it leaves is checked against
-//! what the seed says, entry by entry: a lost or doubled write is an error, never a rate. Sizes
-//! follow from the two of the comparison, entries and reads.
+//! write, and with everything in memory except for large values and short scans. What it leaves is
+//! checked against what the seed says, entry by entry: a lost or doubled write is an error, never a
+//! rate. Sizes follow from the two of the comparison, entries and reads.
 mod counters;
 mod large_values;
 mod numbers;
 mod range_delete;
+mod short_scans;
 mod transfers;
 
 pub use large_values::LargeReads;
+pub use short_scans::ShortScans;
 
 use super::{Cell, Compared, Line, Settings, note_rates};
 use crate::Result;
@@ -36,6 +38,9 @@ pub enum Workload {
     RangeDelete,
     /// Overwrites and lookups of 16 KiB values with memory for a tenth of them.
     LargeValues,
+    /// Scans of all that begins with eight bytes, half or all of them empty, with memory for 40 %
+    /// of filters and indexes.
+    ShortScans,
 }
 
 /// A [`Workload`] on one engine and so many threads, in a process of its own.
@@ -49,18 +54,23 @@ impl Measurement for WorkloadCell {
     type Found = Vec<Line>;
 
     fn measure(&self) -> Result<Vec<Line>> {
-        self.measure_by(|reads| cell::measure(&reads))
+        self.measure_by(|reads| cell::measure(&reads), |scans| cell::measure(&scans))
     }
 }
 
 impl WorkloadCell {
-    fn measure_by(&self, press: impl FnOnce(LargeReads) -> Result<Vec<Line>>) -> Result<Vec<Line>> {
+    fn measure_by(
+        &self,
+        look_up: impl FnOnce(LargeReads) -> Result<Vec<Line>>,
+        scan: impl FnOnce(ShortScans) -> Result<Vec<Line>>,
+    ) -> Result<Vec<Line>> {
         let dir = tempfile::TempDir::with_prefix_in("compare-", &self.cell.settings.dir)?;
         match self.workload {
             Workload::Counters => counters::measure(&self.cell, dir.path()),
             Workload::Transfers => transfers::measure(&self.cell, dir.path()),
             Workload::RangeDelete => range_delete::measure(&self.cell, dir.path()),
-            Workload::LargeValues => large_values::measure(&self.cell, dir.path(), press),
+            Workload::LargeValues => large_values::measure(&self.cell, dir.path(), look_up),
+            Workload::ShortScans => short_scans::measure(&self.cell, dir.path(), scan),
         }
     }
 }
@@ -119,7 +129,10 @@ mod tests {
         cell.threads = 2;
         let measured = WorkloadCell { cell, workload };
         // This process cannot leave a group again.
-        measured.measure_by(|reads| reads.free().measure())
+        measured.measure_by(
+            |reads| reads.free().measure(),
+            |scans| scans.free().measure(),
+        )
     }
 
     /// The checks at the end of each are part of it.

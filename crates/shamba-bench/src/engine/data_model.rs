@@ -37,6 +37,13 @@ pub trait DataModel: Engine {
         Ok(None)
     }
 
+    /// Counts the entries whose keys begin with these eight bytes by a scan that knows where it
+    /// ends, if the engine can.
+    fn count_of(&self, prefix: [u8; 8]) -> Result<Option<usize>> {
+        let _unread = prefix;
+        Ok(None)
+    }
+
     /// Deletes the keys from `from` on and below `to` in one write; whether the engine can.
     fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<bool> {
         let _unwritten = (from, to);

@@ -9,13 +9,13 @@ use ::rocksdb::statistics::{StatsLevel, Ticker};
 use ::rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBAccess, DBCompressionType,
     DBRawIteratorWithThreadMode, DataBlockIndexType, LruCacheOptions, Options, ReadOptions,
-    WaitForCompactOptions, WriteBatch, WriteOptions,
+    SliceTransform, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
 
 /// What a specification after `rocksdb:` may choose, its words joined by `-` or `+`. Of a line one
 /// word counts, the last one said; the first of all that change what lies on disk.
-const WORDS: [&[&str]; 15] = [
+const WORDS: [&[&str]; 16] = [
     // Hybrid filters are Bloom filters for flushes and level 0 and 1, ribbon below.
     &["bloom", "ribbon", "hybrid"],
     // Filters and indexes.
@@ -32,6 +32,8 @@ const WORDS: [&[&str]; 15] = [
     &["ri16"],
     // Values of a kilobyte and more lie in files of their own (BlobDB), collected by compactions.
     &["blobs"],
+    // Filters of the first eight bytes of keys, and not of keys.
+    &["prefix8"],
     // The cache, or HyperClockCache instead.
     &["lru", "hyper"],
     // The LRU cache in one piece, so that small budgets are not cut up.
@@ -48,7 +50,7 @@ const WORDS: [&[&str]; 15] = [
 ];
 
 /// The lines of the words that change what lies on disk, and of the bits among them.
-const ON_DISK: usize = 8;
+const ON_DISK: usize = 9;
 const BITS: usize = 2;
 
 /// The word chosen of each line.
@@ -106,6 +108,9 @@ impl Variant {
             table.set_hybrid_ribbon_filter(bits, 2);
         } else {
             table.set_bloom_filter(bits, false);
+        }
+        if self.has("prefix8") {
+            table.set_whole_key_filtering(false);
         }
         if self.has("ri16") {
             // Of the index: the interval of data blocks has another name.
@@ -178,6 +183,9 @@ impl Variant {
         options.set_max_background_jobs(config.background as i32);
         options.set_max_open_files(-1);
         options.set_keep_log_file_num(1);
+        if self.has("prefix8") {
+            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(8));
+        }
         if self.has("blobs") {
             options.set_enable_blob_files(true);
             options.set_min_blob_size(LEAST_BLOB);
@@ -198,6 +206,8 @@ pub(super) struct Rocks {
     rows: Option<Cache>,
     options: Options,
     write: WriteOptions,
+    /// Whether it knows what prefixes keys have.
+    has_prefixes: bool,
 }
 
 fn failed(source: ::rocksdb::Error) -> Error {
@@ -223,6 +233,7 @@ impl Rocks {
             rows,
             options,
             write,
+            has_prefixes: false,
         }
     }
 }

@@ -12,7 +12,7 @@ use ::shamba::inspect;
 use ::shamba::{
     Db, Durability, Eviction, FilterAllocation, FilterFamily, FilterOptions, FilterPolicy,
     Granularity, Increment, IterOptions, KeyspaceOptions, MemoryBudget, MergePolicy, ModuleSizes,
-    Options, Preset, Thresholds, WriteBatch, WriteOptions,
+    Options, Prefix, Preset, Thresholds, WriteBatch, WriteOptions,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ impl Variant {
                     "shamba has no setting `{word}` (one of {presets}, and then bloom, blocked, \
                      ribbon or auto, partitioned or whole, rehash, pages, paper, lru, cold, monkey \
                      or measured, tiering, lazy or full, modules=N, units=N/K, still, epoch=N, \
-                     first=B, bits=B, blobs, joined by `+`)"
+                     first=B, bits=B, prefix8, ranges=B, blobs, joined by `+`)"
                 ))
             })?;
         }
@@ -127,6 +127,9 @@ impl Variant {
                     granularity: Granularity::Level,
                 };
             }
+            ("prefix8", "") => self.keyspace.prefix = Some(Prefix::Fixed(8)),
+            // So many bits per key.
+            ("ranges", _) => self.keyspace.range_filter = Some(value.parse().ok()?),
             ("blobs", "") => self.keyspace.value_files_from = Some(LEAST_BLOB),
             ("lru", "") => self.eviction = Eviction::TwoPriorityLru,
             ("rehash", "") => self.hash_sharing = false,
@@ -197,10 +200,15 @@ impl Variant {
             Some(_) => "-blobs",
             None => "",
         };
-        [
-            family, "-", pieces, &sizes, &first, allocation, merge, blobs,
-        ]
-        .concat()
+        let scans = match (&self.keyspace.prefix, self.keyspace.range_filter) {
+            (_, Some(bits)) => format!("-ranges{bits}"),
+            (Some(_), None) => "-prefix8".to_owned(),
+            (None, None) => String::new(),
+        };
+        let parts = [
+            family, "-", pieces, &sizes, &first, allocation, merge, blobs, &scans,
+        ];
+        parts.concat()
     }
 }
 

@@ -113,13 +113,17 @@ impl RunIter {
         }
     }
 
-    /// Counts a scan that passed the filter of a table and has found its place there.
-    fn count_visit(&self, visit: Option<(Arc<Table>, ScanVisit)>) {
+    /// Counts a scan that passed the filter of a table and has found its place there, at a key.
+    fn count_visit(&self, visit: Option<(Arc<Table>, ScanVisit)>, key: &[u8]) {
         if let (Some((table, visit)), Some(scan)) = (visit, &self.asks)
             && self.scan.fill_cache
         {
             let here = self.current.as_ref().filter(|iter| iter.valid());
             let found = here.is_some_and(|iter| scan.is_of(iter.key()));
+            // One that began within its range has not looked at all of it.
+            if !found && !scan.is_whole_from(key) {
+                return;
+            }
             table.count_scan_visit(scan, &visit, found);
         }
     }
@@ -274,7 +278,7 @@ impl InternalIterator for RunIter {
                 iter.take_pages_read();
                 iter.seek(key, tag)?;
                 self.count_seek();
-                self.count_visit(visit);
+                self.count_visit(visit, key);
             }
             None => self.current = None,
         }
@@ -302,7 +306,7 @@ impl InternalIterator for RunIter {
             iter.take_pages_read();
             iter.seek_for_prev(key, tag)?;
             self.count_seek();
-            self.count_visit(visit);
+            self.count_visit(visit, key);
         }
         self.settle_backward()
     }

@@ -112,9 +112,11 @@ impl RangeKeys {
         self.bytes.capacity() + self.keys.capacity() * size_of::<KeptKey>()
     }
 
-    /// Bytes of memory that [`build`] takes, at most.
-    pub(crate) fn building(&self) -> usize {
-        self.keys.len() * 3 * size_of::<u64>() + MAX_KEY_LEN
+    /// Bytes of memory that [`build`] takes, at most: integers, their upper bits twice, the block
+    /// as it grows, and what is common to keys.
+    pub(crate) fn building(&self, millibits: u32) -> usize {
+        let block = self.keys.len() * (millibits as usize / 1000 + 2) / 8;
+        self.keys.len() * 3 * size_of::<u64>() + 3 * block + 4 * MAX_KEY_LEN
     }
 
     /// What is kept of each key, and whether there is more of it.
@@ -199,9 +201,11 @@ fn encode(integers: &[u64], common: &[u8], symbols: &[u8], millibits: u32) -> Ve
     // As many planes beside the upper bits as leave both within a page.
     let head = HEAD + common.len() + symbols.len() + unary.len();
     let plane = integers.len().div_ceil(8);
-    let first = (PAGE_PAYLOAD.saturating_sub(head) / plane.max(1)).clamp(1, PLANES);
     let columns = columns_of(millibits);
-    let mut block = vec![INTEGERS, columns, first as u8, planes as u8];
+    let others = usize::from(columns) - 1;
+    let most = PLANES.min((planes as usize).saturating_sub(others)).max(1);
+    let first = (PAGE_PAYLOAD.saturating_sub(head) / plane.max(1)).clamp(1, most);
+    let mut block = vec![INTEGERS, columns, columns, first as u8, planes as u8];
     put_bytes(&mut block, common);
     block.extend_from_slice(symbols);
     put_varint(&mut block, integers.len() as u64);
@@ -237,22 +241,25 @@ pub(super) fn column_fpr(columns: u8, millibits: u32) -> f32 {
 /// The most columns of a block.
 const MOST_COLUMNS: u8 = 8;
 
-/// Planes of each column but the first, which has as many as leave it within a page, and one at
-/// least: of the keys of a partition, mostly, each fills a page of memory, or nearly so. What frees
-/// no page would go with the whole block.
+/// Planes of each column but the first, at most, if there are no more than [`MOST_COLUMNS`]; the
+/// first has as many as leave it within a page, up to this and one at least. Of the keys of a
+/// partition, mostly, each fills a page of memory, or nearly so: what frees no page would go with
+/// the whole block.
 const PLANES: usize = 4;
 
 /// What a column is to fill, about: a page, but for what a block has beside its bytes.
 const PAGE_PAYLOAD: usize = 4000;
 
 /// Bytes of the form and of the [`Header`].
-const HEAD: usize = 4;
+const HEAD: usize = 5;
 
 /// What a block has behind its form.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     /// Columns that are there, from the first one on.
     columns: u8,
+    /// Columns of the module.
+    all: u8,
     /// Planes of the first column.
     first: u8,
     /// Planes of all columns of the module, also those that are not there.
@@ -277,13 +284,14 @@ struct RangeBlock<'a> {
 impl<'a> RangeBlock<'a> {
     /// `None` where a block lets everything pass, or is not sound.
     fn parse(block: &'a [u8]) -> Option<Self> {
-        let ([form, columns, first, planes], mut input) = block.split_first_chunk::<HEAD>()?;
+        let ([form, columns, all, first, planes], mut input) = block.split_first_chunk::<HEAD>()?;
         let header = Header {
             columns: *columns,
+            all: *all,
             first: *first,
             planes: *planes,
         };
-        if *form != INTEGERS || header.columns > MOST_COLUMNS {
+        if *form != INTEGERS || header.columns > header.all || header.all > MOST_COLUMNS {
             return None;
         }
         let common = take_len(&mut input, MAX_KEY_LEN)?;
@@ -306,11 +314,19 @@ impl<'a> RangeBlock<'a> {
 
     /// Planes of the first so many columns.
     fn planes_in(&self, columns: u8) -> usize {
-        let all = self.header.planes.into();
-        match columns {
-            0 => 0,
-            MOST_COLUMNS => all,
-            more => (usize::from(self.header.first) + PLANES * (usize::from(more) - 1)).min(all),
+        let Header {
+            all, first, planes, ..
+        } = self.header;
+        let (first, planes) = (usize::from(first.min(planes)), usize::from(planes));
+        match (columns, all) {
+            (0, _) => 0,
+            (1, 2..) => first,
+            // What the first one leaves is divided evenly.
+            (more, 2..) => {
+                let (own, others) = (usize::from(more - 1), usize::from(all - 1));
+                first + ((planes - first) * own).div_ceil(others)
+            }
+            _ => planes,
         }
     }
 
@@ -364,15 +380,27 @@ impl<'a> RangeBlock<'a> {
         let unseen = dropped.saturating_sub(planes as u32);
         let known = |value: u64| (value & bits::ones(dropped)).unbounded_shr(unseen);
         let (low, high) = (known(start), known(end));
+        // Of integers with the same upper bits the lower ones ascend.
+        let at_least = |mut from: usize, mut to: usize, wanted: u64| {
+            while from < to {
+                let middle = from.midpoint(to);
+                if self.lower(middle, planes) < wanted {
+                    from = middle + 1;
+                } else {
+                    to = middle;
+                }
+            }
+            from
+        };
         if first == last {
-            let mut all = (from..to).map(|at| self.lower(at, planes));
-            return all.any(|own| low <= own && own <= high);
+            let at = at_least(from, to, low);
+            return at < to && self.lower(at, planes) <= high;
         }
         // Of those as the start has, of those between, of those as the end has.
         let (behind, last_from) = (at_most(first), before(last));
         last_from > behind
-            || (from..behind).any(|at| low <= self.lower(at, planes))
-            || (last_from..to).any(|at| self.lower(at, planes) <= high)
+            || at_least(from, behind, low) < behind
+            || last_from < to && self.lower(last_from, planes) <= high
     }
 }
 
@@ -387,6 +415,9 @@ pub(super) fn rejecting_columns(block: &[u8], start: &[u8], end: &[u8]) -> u8 {
         return bits::ones(there.into()) as u8;
     };
     let may_hold = |columns: &u8| block.may_hold(range, block.planes_in(*columns));
+    if may_hold(&there) {
+        return 0;
+    }
     let passing = (1..=there).take_while(may_hold).count() as u32;
     (bits::ones(there.into()) & !bits::ones(passing)) as u8
 }
@@ -430,11 +461,13 @@ pub(crate) fn has_ranges(block: &[u8]) -> bool {
 pub struct RangeFilter(Vec<u8>);
 
 impl RangeFilter {
-    /// Of ascending keys, in so many bits each.
+    /// Of keys, in so many bits each.
     pub fn of(keys: &[impl AsRef<[u8]>], bits_per_key: f64) -> Self {
+        let mut keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        keys.sort_unstable();
+        keys.dedup();
         let (mut kept, mut last) = (RangeKeys::default(), &[][..]);
         for key in keys {
-            let key = key.as_ref();
             kept.add(common_prefix(last, key), key);
             last = key;
         }
@@ -564,6 +597,32 @@ mod tests {
     }
 
     #[test]
+    fn every_column_has_planes_and_the_first_ones_fit_a_page_each() {
+        for (count, bits) in [
+            (300, 10),
+            (4000, 10),
+            (4000, 8),
+            (8000, 10),
+            (8000, 14),
+            (8000, 32),
+        ] {
+            let mut random = Random(9);
+            let keys = (0..count).map(|_| random.next().to_be_bytes().to_vec());
+            let block = build(&kept(&sorted(keys.collect())), bits * 1000);
+            let range = RangeBlock::parse(&block).unwrap();
+            let all = range.header.all;
+            let planes: Vec<usize> = (0..=all).map(|columns| range.planes_in(columns)).collect();
+            assert!(
+                planes.is_sorted_by(|a, b| a < b),
+                "{count} {bits}: {planes:?}"
+            );
+            assert_eq!(planes.last(), Some(&(bits as usize - 2)));
+            let first = shrink(&block, 1).len();
+            assert!(first <= 4096 || planes[1] == 1, "{count} {bits}: {first}");
+        }
+    }
+
+    #[test]
     fn what_lies_outside_is_absent() {
         let keys = sorted(
             (0..100u32)
@@ -621,7 +680,14 @@ mod tests {
                 .map(|key| [before.clone(), key].concat())
                 .collect()
         });
+        // One of them is what the others begin with, and these have 64 bits behind it.
+        let first = of(b"0123456789abcdef", 17).prop_map(|keys| {
+            let others = keys.into_iter().filter(|key| key.len() == 16);
+            let others = others.map(|key| [b"dir/", &key[..]].concat());
+            others.chain([b"dir".to_vec()]).collect()
+        });
         let keys = prop_oneof![
+            first,
             of(b"\0\x01\xff", 6),
             of(b"aeinrst", 50),
             any_bytes,
@@ -653,6 +719,10 @@ mod tests {
                 let at = keys.partition_point(|key| *key < start);
                 if keys.get(at).is_some_and(|key| *key <= end) {
                     prop_assert!(may_hold(&block, &start, &end), "{start:?} {end:?}");
+                    for keep in 1..=MOST_COLUMNS {
+                        let part = shrink(&block, bits::ones(keep.into()) as u8);
+                        prop_assert!(may_hold(&part, &start, &end), "{start:?} {end:?} {keep}");
+                    }
                 }
             }
             for key in &keys {
@@ -682,6 +752,24 @@ mod tests {
         }
 
         #[test]
+        fn changed_blocks_are_asked_without_panic(
+            keys in keys(),
+            changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..4),
+            ends in any::<[(u16, u8); 2]>(),
+        ) {
+            let mut block = build(&kept(&keys), 10_000);
+            for (at, to) in changes {
+                let at = usize::from(at) % block.len().min(64);
+                block[at] = to;
+            }
+            let [start, end] = ends.map(|(key, byte)| {
+                [&keys[usize::from(key) % keys.len()][..], &[byte]].concat()
+            });
+            may_hold(&block, &start, &end);
+            may_hold(&shrink(&block, 0b101), &start, &end);
+        }
+
+        #[test]
         fn any_bytes_are_asked_without_panic(
             mut block in any::<Vec<u8>>(),
             start: Vec<u8>,
@@ -689,7 +777,7 @@ mod tests {
         ) {
             may_hold(&block, &start, &end);
             shrink(&block, 0b11);
-            block.splice(0..0, [INTEGERS, 3, 1, 9, 0, 0]);
+            block.splice(0..0, [INTEGERS, 3, 3, 1, 9, 0, 0]);
             may_hold(&block, &start, &end);
             shrink(&block, 0b11);
         }

@@ -155,6 +155,15 @@ impl FilteredScan {
         }
     }
 
+    /// Whether a scan that looks for its place at a key wants all that the filter is asked for: at
+    /// one of its ends, and not within.
+    pub(crate) fn is_whole_from(&self, key: &[u8]) -> bool {
+        match &self.wanted {
+            Wanted::Prefix { .. } => true,
+            Wanted::Range { end } => *key <= *self.start || **end <= *key,
+        }
+    }
+
     /// Whether it asks for all that the filter is asked for: where it finds nothing, the filter
     /// should have said so.
     pub(crate) fn is_whole(&self) -> bool {

@@ -41,7 +41,9 @@ pub(crate) fn encode(values: &[u64], shape: &Shape, out: &mut Vec<u8>) {
     for upper in &upper {
         writer.push(upper & ones(shape.low), shape.low);
     }
-    put_steps(values.to_vec(), shape, &mut writer);
+    if !shape.steps.is_empty() {
+        put_steps(values.to_vec(), shape, &mut writer);
+    }
     out.extend_from_slice(writer.bytes());
 }
 

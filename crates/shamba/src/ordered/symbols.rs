@@ -401,7 +401,8 @@ impl<'a> Symbols<'a> {
             let above = digit > ones(bits);
             if !above {
                 left -= bits;
-                code |= digit << left;
+                // By 64 only where no place has bits yet: nothing is shifted then.
+                code |= digit.wrapping_shl(left);
             }
             if above || !exact {
                 code |= ones(left);

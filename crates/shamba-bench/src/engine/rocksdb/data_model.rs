@@ -5,7 +5,7 @@ use crate::engine::data_model::{DataModel, Purpose, balance};
 use crate::engine::{Engine, EngineConfig, Visit, Write, copied};
 use ::rocksdb::{
     DB, ErrorKind, MergeOperands, OptimisticTransactionDB, OptimisticTransactionOptions,
-    WaitForCompactOptions, WriteBatch, WriteBatchWithTransaction, WriteOptions,
+    ReadOptions, WaitForCompactOptions, WriteBatch, WriteBatchWithTransaction, WriteOptions,
 };
 
 /// The sum of a counter and what is added to it; of none if one is no number.
@@ -24,12 +24,19 @@ impl Rocks {
         config: &EngineConfig,
         purpose: Purpose,
     ) -> Result<Self> {
-        let (mut options, rows) = Variant::parse(settings)?.options(config)?;
+        let variant = Variant::parse(settings)?;
+        let (mut options, rows) = variant.options(config)?;
         if purpose == Purpose::Counters {
             options.set_merge_operator_associative("counter", sum);
         }
-        let db = DB::open(&options, &config.dir).map_err(failed)?;
-        Ok(Self::of(db, rows, options, config))
+        let db = if config.read_only {
+            DB::open_for_read_only(&options, &config.dir, false)
+        } else {
+            DB::open(&options, &config.dir)
+        };
+        let mut rocks = Self::of(db.map_err(failed)?, rows, options, config);
+        rocks.has_prefixes = variant.has("prefix8");
+        Ok(rocks)
     }
 }
 
@@ -38,6 +45,19 @@ impl DataModel for Rocks {
         let merged = self.db.merge_opt(key, by.to_le_bytes(), &self.write);
         merged.map_err(failed)?;
         Ok(true)
+    }
+
+    fn count_of(&self, prefix: [u8; 8]) -> Result<Option<usize>> {
+        let mut read = ReadOptions::default();
+        if let Some(next) = u64::from_be_bytes(prefix).checked_add(1) {
+            read.set_iterate_upper_bound(next.to_be_bytes());
+        }
+        // With an extractor, so that filters of prefixes are asked; the bounds have one prefix.
+        read.set_prefix_same_as_start(self.has_prefixes);
+        let mut cursor = self.db.raw_iterator_opt(read);
+        cursor.seek(prefix);
+        let found = super::visit_from(&mut cursor, usize::MAX, &mut |_, _| Ok(()))?;
+        Ok(Some(found))
     }
 
     fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<bool> {

@@ -24,6 +24,15 @@ impl DataModel for Shamba {
         Ok(Some(runs - 1))
     }
 
+    fn count_of(&self, prefix: [u8; 8]) -> Result<Option<usize>> {
+        let mut count = 0;
+        for entry in self.db.prefix(prefix) {
+            entry?;
+            count += 1;
+        }
+        Ok(Some(count))
+    }
+
     fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<bool> {
         self.db.delete_range(from..to)?;
         Ok(true)

@@ -27,8 +27,8 @@ const PARTITION_KEYS: u32 = 8000;
 /// What the digest of a key takes, and its bits in the filter while they are written.
 const KEY_BYTES: u64 = 16;
 
-/// The same of a key of a filter of ranges: what is kept of it, at most, and integers.
-const RANGE_KEY_BYTES: u64 = 96;
+/// The same of a key of a filter of ranges: what is kept of it, mostly, its integers and bits.
+const RANGE_KEY_BYTES: u64 = 128;
 
 /// Keys are long that have more bytes: of shorter ones those that a table being written gathers are
 /// counted with [`OUTPUT_BYTES`].

@@ -151,7 +151,7 @@ impl TableBuilder {
         let Some(collector) = self.scan_filter.as_deref_mut() else {
             return Ok(());
         };
-        let held = collector.ranges.building() as u64;
+        let held = collector.ranges.building(millibits) as u64;
         self.reservation.grow(held);
         let block = filter::range_block(&collector.ranges, millibits);
         for (pages, total) in module_pages.iter_mut().zip(&mut collector.module_bytes) {
