@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use common::{Map, Replay, Rng, Scarce, env_number, files_ending, on_every_core};
-use shamba::fs::{BlockKind, MemFs, MeteredFs, Purpose};
+use common::{Map, Replay, Rng, Scarce, env_number, files_ending, on_every_core, pages_of_scans};
+use shamba::fs::{MemFs, MeteredFs};
 use shamba::{
     Append, Compression, Db, Error, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget,
     Options, Prefix, WriteBatch,
@@ -253,13 +253,7 @@ fn pages_of_empty_scans(fs: &MemFs, memory: u64) -> (f64, shamba::Counters) {
         .memory(scarce.memory.clone())
         .open(DIR)
         .unwrap();
-    let read = || {
-        let counts = fs.counts();
-        let kinds = (0..4).map(BlockKind::Filter);
-        let kinds = kinds.chain([BlockKind::Data, BlockKind::Index]);
-        let pages = kinds.map(|kind| counts.reads(kind, Purpose::Scan).pages);
-        pages.sum::<u64>()
-    };
+    let read = || pages_of_scans(&fs);
     let mut before = 0;
     for scan in 0..16_000u64 {
         if scan == 8_000 {

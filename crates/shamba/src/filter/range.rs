@@ -2,9 +2,9 @@
 //! ranges without a key that there is none (docs/format.md, "Filters of ranges").
 //!
 //! Keys become integers that order as they do, of which the lowest bits are left out, as many as
-//! leave the bits per key that are wanted: a bucket of Costa et al. ("Grafite", SIGMOD 2024,
-//! section 5), but of integers that know which bytes keys have in each place, so that they are
-//! spread about evenly. A range is passed where a bucket with a key meets it. So ranges shorter
+//! leave the bits per key that are wanted: the bucketing of Costa et al. ("Grafite", SIGMOD 2024),
+//! but of integers that know which bytes keys have in each place, so that they are spread about
+//! evenly. A range is passed where a bucket with a key meets it. So ranges shorter
 //! than a bucket, of whatever length, pass about as rarely as `2^(2 - bits)`; one that begins right
 //! behind a key always does. `shamba-bench range-filters` compares it with others
 //! (docs/policy.md). Pure.
@@ -24,8 +24,8 @@ const INTEGERS: u8 = 1;
 pub(super) const BLANK: [u8; 1] = [ALL];
 
 /// Bytes of a key that are kept behind what it has in common with the one before. 64 bits have
-/// room for 8 that may be anything, or for 16 digits; with twice as many nothing was passed more
-/// rarely.
+/// room for 8 that may be anything, or for 16 digits, and places where all have the same byte take
+/// none. Not tuned.
 const KEPT: usize = 24;
 
 /// Keys that take more memory than this each are not kept: those whose neighbours begin alike and
@@ -40,6 +40,8 @@ pub(crate) struct RangeKeys {
     keys: Vec<KeptKey>,
     /// Kept bytes of the last key.
     last: usize,
+    /// Those of the longest.
+    longest: usize,
     /// Whether there are too many to be kept.
     is_too_much: bool,
 }
@@ -77,6 +79,7 @@ impl RangeKeys {
             return;
         };
         self.last = kept;
+        self.longest = self.longest.max(kept);
         self.keys.push(KeptKey {
             shared,
             is_cut: kept < key.len(),
@@ -100,7 +103,7 @@ impl RangeKeys {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.keys.clear();
-        (self.last, self.is_too_much) = (0, false);
+        (self.last, self.longest, self.is_too_much) = (0, 0, false);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -116,7 +119,7 @@ impl RangeKeys {
     /// as it grows, and what is common to keys.
     pub(crate) fn building(&self, millibits: u32) -> usize {
         let block = self.keys.len() * (millibits as usize / 1000 + 2) / 8;
-        self.keys.len() * 3 * size_of::<u64>() + 3 * block + 4 * MAX_KEY_LEN
+        self.keys.len() * 3 * size_of::<u64>() + 3 * block + 4 * self.longest
     }
 
     /// What is kept of each key, and whether there is more of it.

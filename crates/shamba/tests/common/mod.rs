@@ -165,6 +165,17 @@ pub fn random_filter_policy(rng: &mut Rng) -> FilterPolicy {
     }
 }
 
+/// Pages of all kinds that scans have read so far.
+pub fn pages_of_scans(fs: &shamba::fs::MeteredFs) -> u64 {
+    use shamba::fs::{BlockKind, Purpose};
+    let counts = fs.counts();
+    let kinds = (0..4).map(BlockKind::Filter);
+    let kinds = kinds.chain([BlockKind::Data, BlockKind::Index]);
+    kinds
+        .map(|kind| counts.reads(kind, Purpose::Scan).pages)
+        .sum()
+}
+
 pub fn random_allocation(rng: &mut Rng) -> FilterAllocation {
     match rng.below(5) {
         0 => FilterAllocation::Monkey,

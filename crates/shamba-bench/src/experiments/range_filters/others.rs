@@ -3,7 +3,7 @@
 //!
 //! Grafite's (SIGMOD 2024) and its bucketing are Elias-Fano of so many buckets, Rosetta's (SIGMOD
 //! 2020) are Bloom filters of all lengths of prefixes that a range can need, with 1.44 bits for
-//! each but the last (section 3). SuRF's (SIGMOD 2018) are ten bits for a node of its trie and as
+//! each but the last. SuRF's (SIGMOD 2018) are ten bits for a node of its trie and as
 //! many bits of each key's rest as are left. Rosetta is told the length of the ranges. What all
 //! keys begin with is left out, and of what follows the first sixteen bytes are an integer, which
 //! is exact where there are no more.
