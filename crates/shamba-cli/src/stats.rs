@@ -108,6 +108,7 @@ fn text(stats: &Statistics) -> String {
     parts.push(reads(&stats.counters));
     for (what, reason) in [
         ("writes", &stats.writes_stopped),
+        ("flushes", &stats.flushes_stopped),
         ("compactions", &stats.compactions_stopped),
         ("new manifests", &stats.manifest_stopped),
     ] {

@@ -311,7 +311,8 @@ impl<'a> Workload<'a> {
         self.camera.started(self.history.len());
         let taken = self.camera.taken();
         let cleared = keyspace.clear();
-        // It comes to its end, or to nothing; but for what stops writes, of which nobody knows.
+        // It comes to its end, or to nothing; but for what stops writes for good, of which nobody
+        // knows.
         if cleared.is_err() && self.db().stats().writes_stopped.is_none() {
             self.history = self.history.prefix(self.history.len() - 1);
             self.camera.started(self.history.len());

@@ -830,12 +830,9 @@ impl Run {
             assert_eq!(found, wanted, "{end}");
         }
         let stats = self.db().stats();
-        assert!(stats.writes_stopped.is_none(), "{:?}", stats.writes_stopped);
-        assert!(
-            stats.compactions_stopped.is_none(),
-            "{:?}",
-            stats.compactions_stopped
-        );
+        assert_eq!(stats.writes_stopped, None);
+        assert_eq!(stats.flushes_stopped, None);
+        assert_eq!(stats.compactions_stopped, None);
         let held = self.snapshots.len() + self.iters.len() + self.transactions.len();
         assert_eq!(stats.snapshots, held);
         assert_eq!(stats.keyspaces.len(), self.keyspaces.len());

@@ -48,6 +48,7 @@ impl Worker<'_> {
         let keyspace = self.any_key().0;
         let statistics = self.db.stats();
         assert_eq!(statistics.writes_stopped, None);
+        assert_eq!(statistics.flushes_stopped, None);
         assert_eq!(statistics.compactions_stopped, None);
         let _ = self.keyspaces[keyspace].advise().unwrap();
         let _ = self.keyspaces[keyspace].approximate_size(b"0", b"9");

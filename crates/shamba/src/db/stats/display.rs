@@ -24,6 +24,7 @@ impl fmt::Display for Statistics {
         )?;
         for (what, reason) in [
             ("writes", &self.writes_stopped),
+            ("flushes", &self.flushes_stopped),
             ("compactions", &self.compactions_stopped),
             ("new manifests", &self.manifest_stopped),
         ] {

@@ -37,9 +37,11 @@ pub struct Statistics {
     pub snapshots: usize,
     /// Tables open.
     pub open_tables: usize,
-    /// Whether writes are refused, and why: for good, or until flushes, which are tried again,
-    /// succeed.
+    /// Whether writes are refused for good, and why.
     pub writes_stopped: Option<String>,
+    /// Whether flushes keep failing, and why. They are tried again; until one succeeds, writes are
+    /// refused.
+    pub flushes_stopped: Option<String>,
     /// Whether a keyspace's compactions keep failing, and why. They are tried again.
     pub compactions_stopped: Option<String>,
     /// Bytes of the manifest in use.
@@ -174,9 +176,9 @@ pub(in crate::db) fn statistics(db: &DbInner) -> Statistics {
         .map(|keyspace| keyspace_statistics(keyspace))
         .collect();
     add_residents(db, &mut keyspaces);
-    let stopped = db.shared().poisoned_by();
-    let stopped = stopped.clone().or_else(|| db.memtables().stuck_flush());
-    let stopped = stopped.filter(|_| !db.shared().options().read_only);
+    let poisoned = db.shared().poisoned_by().clone();
+    // One that is only read is refused writes without a reason.
+    let poisoned = poisoned.filter(|_| !db.shared().options().read_only);
     let counters = db.shared().metrics().snapshot();
     let (manifest_bytes, manifest_stopped) = {
         let manifest = &db.files().tree().manifest;
@@ -194,7 +196,8 @@ pub(in crate::db) fn statistics(db: &DbInner) -> Statistics {
         memory: db.shared().options().memory.usage(),
         snapshots: db.visibility().held(),
         open_tables: db.files().tables().open_count(),
-        writes_stopped: reason(&stopped),
+        writes_stopped: reason(&poisoned),
+        flushes_stopped: reason(&db.memtables().stuck_flush()),
         compactions_stopped: reason(&db.compactor().stuck()),
         manifest_bytes,
         manifest_stopped,
