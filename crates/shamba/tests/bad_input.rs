@@ -486,7 +486,7 @@ fn names_of_keyspaces_are_checked() {
 }
 
 #[test]
-fn keys_and_values_too_large_are_refused_whole() {
+fn keys_too_large_are_refused_and_values_go_into_files() {
     let fs = MemFs::new();
     let db = options(&fs).open(DIR).unwrap();
     fill(&db);
@@ -517,20 +517,24 @@ fn keys_and_values_too_large_are_refused_whole() {
         Some(largest.as_slice())
     );
     db.delete(b"large").unwrap();
-    let error = db.put(b"large", vec![0; max + 1]).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::ValueTooLarge { len, max: most, .. } if len == max + 1 && most == max
-        ),
-        "{error:?}"
+    let files = |db: &Db| db.stats().keyspaces[0].values.files;
+    assert_eq!(files(&db), 0);
+    db.put(b"large", vec![0; max + 1]).unwrap();
+    assert_eq!(files(&db), 1);
+    assert_eq!(
+        db.get(b"large").unwrap().as_deref(),
+        Some(&vec![0; max + 1][..])
     );
+    db.delete(b"large").unwrap();
 
     let mut batch = WriteBatch::new();
     batch.put(b"small", b"v");
     batch.put(b"large", vec![0; max + 1]);
-    assert!(matches!(db.write(batch), Err(Error::ValueTooLarge { .. })));
+    batch.put(&longest, b"v");
+    batch.put(vec![b'k'; (16 << 10) + 1], b"v");
+    assert!(matches!(db.write(batch), Err(Error::KeyTooLarge { .. })));
     assert!(db.get(b"small").unwrap().is_none());
+    assert_eq!(db.stats().memory.budget.overdraft, 0);
     // A key that cannot exist is absent, not an error.
     assert!(db.get(vec![b'k'; 70_000]).unwrap().is_none());
     db.close().unwrap();
@@ -615,7 +619,11 @@ fn the_budget_named_for_what_is_too_large_is_enough() {
     let writes: [Write<'_>; 4] = [
         &|db| db.put(key(16_385), "v"),
         &|db| db.put(key(65_535), "v"),
-        &|db| db.put("k", vec![1; (1 << 20) + 7]),
+        &|db| {
+            let mut transaction = db.transaction();
+            transaction.put("k", vec![1; (1 << 20) + 7])?;
+            transaction.commit().map(drop)
+        },
         &|db| db.write(of_batch(400)),
     ];
     for (number, write) in writes.into_iter().enumerate() {
@@ -641,7 +649,9 @@ fn the_budget_named_for_what_is_too_large_is_enough() {
     let db = options(&MemFs::new()).open(DIR).unwrap();
     for error in [
         db.put(key(65_536), "v").unwrap_err(),
-        db.put("k", vec![1; (64 << 20) + 1]).unwrap_err(),
+        db.transaction()
+            .put("k", vec![1; (64 << 20) + 1])
+            .unwrap_err(),
     ] {
         assert!(!error.to_string().contains("raise"), "{error}");
     }
@@ -653,7 +663,7 @@ fn values_are_a_share_of_the_budget_long_and_64_mib_at_most() {
         let fs = MemFs::new();
         let options = options(&fs).memory(MemoryBudget::bytes(memory));
         let db = options.open(DIR).unwrap();
-        let error = db.put(b"k", vec![0; max + 1]).unwrap_err();
+        let error = db.transaction().put(b"k", vec![0; max + 1]).unwrap_err();
         assert!(
             matches!(error, Error::ValueTooLarge { max: most, .. } if most == max),
             "{error:?}"

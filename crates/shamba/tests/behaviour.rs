@@ -678,7 +678,7 @@ fn a_budget_made_smaller_is_come_down_to_and_fails_nothing() {
             "{before}: {after:?}"
         );
         db.put("short", "1").unwrap();
-        let too_long = db.put("long", vec![8; 65 << 10]).unwrap_err();
+        let too_long = db.transaction().put("long", vec![8; 65 << 10]).unwrap_err();
         assert!(matches!(too_long, Error::ValueTooLarge { max: 65536, .. }));
         db.flush().unwrap();
         db.wait_for_compaction().unwrap();

@@ -191,7 +191,8 @@ fn large_entries_on_their_way_are_charged_and_few() {
         }
     }
     // What is too large is refused without waiting or a copy.
-    let error = db.put("key", vec![7; 2 * LARGEST]).unwrap_err();
+    let error = db.transaction().put("key", vec![7; 2 * LARGEST]);
+    let error = error.unwrap_err();
     assert!(
         matches!(error, shamba::Error::ValueTooLarge { .. }),
         "{error}"

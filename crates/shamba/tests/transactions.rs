@@ -290,7 +290,7 @@ fn a_commit_asks_nothing_for_what_was_taken_back() {
     tx.put("b", vec![7; 1 << 20]).unwrap();
     tx.rollback_to_savepoint().unwrap();
     memory.set_limit(2 << 20).unwrap();
-    assert!(db.put("b", vec![7; 1 << 20]).is_err());
+    assert!(db.transaction().put("b", vec![7; 1 << 20]).is_err());
     tx.commit().unwrap();
     assert_eq!(text(db.get("a").unwrap()), "2");
 }

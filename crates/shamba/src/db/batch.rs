@@ -177,6 +177,12 @@ impl WriteBatch {
         &self.keyspaces
     }
 
+    /// A keyspace written to besides the default one, by its number.
+    pub(super) fn keyspace(&self, number: u32) -> Option<&Arc<KeyspaceInner>> {
+        let mut keyspaces = self.keyspaces.iter();
+        keyspaces.find(|keyspace| keyspace.id() == number)
+    }
+
     /// A place to [`WriteBatch::truncate`] to.
     pub(super) fn end(&self) -> BatchEnd {
         BatchEnd {
@@ -260,24 +266,33 @@ impl WriteBatch {
     /// The same operations, of which those expire that put a value into a keyspace for which
     /// `until` gives a moment.
     pub(super) fn expiring(&self, until: impl Fn(u32) -> Option<Moment>) -> WriteBatch {
-        let mut batch = WriteBatch {
-            rep: Vec::with_capacity(self.rep.len() + EXPIRY_BYTES * self.len()),
+        let mut batch = self.without_operations(self.rep.len() + EXPIRY_BYTES * self.len());
+        for op in BatchOps(&self.rep).flatten() {
+            match (op.kind, until(op.keyspace)) {
+                (OpKind::Entry(EntryKind::Put), Some(until)) => {
+                    batch.push_until(op.keyspace, op.key, op.value, until);
+                }
+                (OpKind::Entry(EntryKind::Pointer), Some(until)) => {
+                    let (kind, before) = (EntryKind::ExpiringPointer, until.to_le_bytes());
+                    batch.push_kind(op.keyspace, op.key, kind, &before, op.value);
+                }
+                _ => batch.push_op(&op),
+            }
+        }
+        batch
+    }
+
+    /// One for operations on the same keyspaces, of about so many bytes.
+    pub(super) fn without_operations(&self, bytes: usize) -> WriteBatch {
+        WriteBatch {
+            rep: Vec::with_capacity(bytes),
             count: 0,
             keyspaces: self.keyspaces.clone(),
             max_key: 0,
             max_value: 0,
             ranges: 0,
             ..*self
-        };
-        for op in BatchOps(&self.rep).flatten() {
-            match until(op.keyspace) {
-                Some(until) if op.kind == OpKind::Entry(EntryKind::Put) => {
-                    batch.push_until(op.keyspace, op.key, op.value, until);
-                }
-                _ => batch.push_op(&op),
-            }
         }
-        batch
     }
 
     /// Adds an operation of another batch.
@@ -367,9 +382,8 @@ impl WriteBatch {
         }
         let merged = BatchOps(&self.rep).flatten();
         for op in merged.filter(|op| op.kind == OpKind::Entry(EntryKind::Operand)) {
-            let mut keyspaces = self.keyspaces.iter().chain([default]);
-            let keyspace = keyspaces.find(|keyspace| keyspace.id() == op.keyspace);
-            keyspace.map_or(Ok(()), |keyspace| keyspace.operator().map(drop))?;
+            let keyspace = self.keyspace(op.keyspace).unwrap_or(default);
+            keyspace.operator()?;
         }
         Ok(())
     }

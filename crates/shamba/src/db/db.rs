@@ -13,7 +13,7 @@ use super::stats::{approximate_size, size_on_disk, statistics};
 use super::verify::verify;
 use super::{
     Advice, DbInner, DbShared, Keyspace, Snapshot, Statistics, Value, VerifySummary, WriteBatch,
-    open,
+    in_pieces, open,
 };
 #[cfg(doc)]
 use crate::error::Error;
@@ -81,10 +81,8 @@ impl Db {
         value: impl AsRef<[u8]>,
         options: WriteOptions,
     ) -> Result<()> {
-        let (key, value) = (key.as_ref(), Some(value.as_ref()));
-        let inner = self.inner();
-        let keyspace = inner.default_keyspace();
-        inner.writes().write_one(keyspace, key, value, options)
+        let (inner, key, value) = (self.inner(), key.as_ref(), value.as_ref());
+        in_pieces::put(inner, inner.default_keyspace(), key, value, options)
     }
 
     /// Removes a key of the default keyspace; one that does not exist is no error.
@@ -108,7 +106,8 @@ impl Db {
             .write_one(keyspace, key.as_ref(), None, options)
     }
 
-    /// Applies a batch whole: readers and recovery see all of it or nothing.
+    /// Applies a batch whole: readers and recovery see all of it or nothing. Values longer than a
+    /// sixteenth of the budget are written into files of their own before it.
     ///
     /// # Errors
     /// [`Error::KeyTooLarge`], [`Error::ValueTooLarge`], [`Error::BatchTooLarge`],
@@ -127,7 +126,7 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        self.inner().writes().write(batch, options)
+        in_pieces::write(self.inner(), batch, options)
     }
 
     /// The value of a key of the default keyspace, if it has one.

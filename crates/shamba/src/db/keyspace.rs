@@ -11,7 +11,7 @@ use super::keyspaces::KeyspaceInner;
 use super::read::Value;
 use super::stats::{approximate_len, approximate_size};
 use super::tuning::Advice;
-use super::{DbInner, DbShared};
+use super::{DbInner, DbShared, in_pieces};
 use crate::base::clock::moment_of;
 use crate::error::{Error, Result};
 use crate::options::{Design, KeyspaceOptions, WriteOptions};
@@ -95,11 +95,8 @@ impl Keyspace {
         options: WriteOptions,
     ) -> Result<()> {
         self.inner.check_alive()?;
-        let (key, value) = (key.as_ref(), Some(value.as_ref()));
-        self.db
-            .inner()
-            .writes()
-            .write_one(&self.inner, key, value, options)
+        let (key, value) = (key.as_ref(), value.as_ref());
+        in_pieces::put(self.db.inner(), &self.inner, key, value, options)
     }
 
     /// Merges an operand into the value of a key: see [`Db::merge`](crate::Db::merge).

@@ -38,6 +38,7 @@ mod db;
 mod files;
 #[cfg(any(test, all(fuzzing, feature = "testing")))]
 pub(crate) mod fuzzing;
+mod in_pieces;
 mod inner;
 pub(crate) mod inspect;
 mod iter;
@@ -53,6 +54,7 @@ mod stats;
 mod streams;
 mod transaction;
 mod tuning;
+mod value_reader;
 mod verify;
 mod visibility;
 mod write;
@@ -70,7 +72,7 @@ pub use snapshot::Snapshot;
 pub use stats::{
     KeyspaceStatistics, LevelStatistics, MarginalValue, ResidentBytes, Statistics, ValueStatistics,
 };
-pub use streams::ValueReader;
 pub use transaction::{CompareAndSwapError, Transaction, TransactionIter};
 pub use tuning::{Advice, PricedDesign};
+pub use value_reader::ValueReader;
 pub use verify::{DamagedFile, Problem, VerifySummary};

@@ -39,7 +39,7 @@ impl TableCache {
         totals: &mut LookupTotals,
     ) -> Result<TableValue> {
         if pointer.is_in_pieces() {
-            return self.gather(file, pointer, totals);
+            return self.gathered(file, pointer, totals);
         }
         let value = self.entry_of(file, key, pointer.seq, totals)?;
         self.checked(file, Some(value), pointer)
@@ -58,21 +58,44 @@ impl TableCache {
 
     /// The pieces of a value, together.
     #[cold]
-    fn gather(
+    fn gathered(
         &self,
         file: &impl TableFile,
         pointer: ValuePointer,
         totals: &mut LookupTotals,
     ) -> Result<TableValue> {
         let mut value = Vec::new();
+        self.gather(file, pointer, totals, &mut value)?;
+        Ok(TableValue::Owned(value.into()))
+    }
+
+    /// Appends the pieces of a value to an empty buffer, which takes no more than the value.
+    ///
+    /// # Errors
+    /// As [`Self::value_of`].
+    #[cold]
+    pub(crate) fn gather(
+        &self,
+        file: &impl TableFile,
+        pointer: ValuePointer,
+        totals: &mut LookupTotals,
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        let len = usize::try_from(pointer.len).unwrap_or(usize::MAX);
+        let reserved = value.try_reserve_exact(len);
+        reserved.map_err(|_| self.no_value(file))?;
         for number in 0..u32::MAX {
-            if value.len() as u64 >= pointer.len {
+            if value.len() >= len {
                 break;
             }
-            value.extend_from_slice(&self.piece(file, number, totals)?);
+            let piece = self.piece(file, number, totals)?;
+            if piece.len() > len - value.len() {
+                return Err(self.no_value(file));
+            }
+            value.extend_from_slice(&piece);
         }
-        if value.len() as u64 == pointer.len {
-            Ok(TableValue::Owned(value.into()))
+        if value.len() == len {
+            Ok(())
         } else {
             Err(self.no_value(file))
         }

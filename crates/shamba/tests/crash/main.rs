@@ -140,6 +140,20 @@ fn random_batch(rng: &mut Rng, number: usize) -> Vec<BatchOp> {
         .collect()
 }
 
+/// Makes a value longer than small budgets allow one to be written whole; whether there is one.
+fn lengthen(rng: &mut Rng, ops: &mut [BatchOp]) -> bool {
+    let mut values = ops.iter_mut().filter_map(|op| match &mut op.2 {
+        Write::Put(value) => Some(value),
+        _ => None,
+    });
+    let value = values.next();
+    value.is_some_and(|value| {
+        let more = rng.between(64 << 10, 68 << 10) as usize;
+        value.extend(rng.bytes(more));
+        true
+    })
+}
+
 /// Options with an operator for all keyspaces; whether it combines is for each to say.
 fn random_merging_options(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {
     let mut options = random_options(rng, fs);
@@ -220,6 +234,7 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
                     }
                     _ => false,
                 };
+                let long = !streamed && rng.one_in(40) && lengthen(rng, &mut ops);
                 let synced = rng.one_in(8);
                 history.batches.push(ops.clone());
                 camera
@@ -234,7 +249,7 @@ fn record(rng: &mut Rng, camera: &Arc<Camera>, threads: usize, writes: usize) ->
                 if let ([(name, key, Write::Put(value))], true) = (&ops[..], streamed) {
                     let keyspace = db.keyspace(name).unwrap();
                     keyspace.put_reader_with(key, &value[..], options).unwrap();
-                } else if fits_transaction(&ops) && rng.one_in(3) {
+                } else if !long && fits_transaction(&ops) && rng.one_in(3) {
                     write_as_transaction(&db, &ops, options).unwrap();
                 } else {
                     db.write_with(to_batch(&db, &ops).unwrap(), options)

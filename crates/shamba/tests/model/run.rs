@@ -266,6 +266,13 @@ impl Run {
         self.rng.bytes(len as usize)
     }
 
+    /// One that is not written whole under the least budget.
+    fn long_value(&mut self) -> Vec<u8> {
+        let most = (self.least_budget / 16).min(1 << 20);
+        let len = most + self.rng.between(1, 4000);
+        self.rng.bytes(len as usize)
+    }
+
     fn name(&mut self) -> String {
         let names: Vec<&String> = self.keyspaces.keys().collect();
         (*self.rng.pick(&names)).clone()
@@ -381,6 +388,8 @@ impl Run {
             let most = 30_000.min(self.least_budget / 16);
             let len = self.rng.below(most + 1);
             value = self.rng.bytes(len as usize);
+        } else if self.rng.one_in(200) {
+            value = self.long_value();
         }
         self.note(|| format!("put {name} {key:?} {} bytes for {ttl:?}", value.len()));
         let expiry = self.expiry(&name, ttl);
@@ -435,8 +444,12 @@ impl Run {
                 }
                 self.record_write(&name, &key, Write::Merge(operand.into()));
             } else {
-                let len = self.rng.below(100) as usize;
-                let value = self.rng.bytes(len);
+                let value = if self.rng.one_in(1000) {
+                    self.long_value()
+                } else {
+                    let len = self.rng.below(100) as usize;
+                    self.rng.bytes(len)
+                };
                 let expiry = if self.rng.one_in(6) {
                     let expiry = (self.time + self.rng.below(80)).saturating_sub(10);
                     let real = &self.keyspaces[&name].real;

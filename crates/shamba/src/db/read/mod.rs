@@ -40,7 +40,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Counter;
 use crate::table::{Get, GetState, Lookup, LookupTotals, Opened, TableCache, TableGet, TableValue};
 use crate::version::FileMeta;
-pub(super) use pointed::{LocatedValue, pointed, pointer_in};
+pub(super) use pointed::{LocatedValue, gather, pointed, pointer_in};
 pub use value::Value;
 
 /// What a key's newest entry is.

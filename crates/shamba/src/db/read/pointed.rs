@@ -26,6 +26,23 @@ pub(in crate::db) fn pointed(
     }
 }
 
+/// Appends the pieces of the value that an entry points to.
+///
+/// # Errors
+/// As [`pointed`].
+pub(in crate::db) fn gather(
+    tables: &TableCache,
+    values: &ValueFiles,
+    pointer: ValuePointer,
+    totals: &mut LookupTotals,
+    into: &mut Vec<u8>,
+) -> Result<()> {
+    match values.get(pointer.file) {
+        Some(held) => tables.gather(&held.file, pointer, totals, into),
+        None => Err(no_file(tables, pointer)),
+    }
+}
+
 #[cold]
 pub(super) fn no_file(tables: &TableCache, pointer: ValuePointer) -> Error {
     let what = "an entry points to this value file, which the manifest does not have";

@@ -145,13 +145,19 @@ impl WritePath {
         options: WriteOptions,
         watch: Option<Arc<WatchedKeys>>,
     ) -> Result<()> {
+        self.check_batch_of(&batch, batch.max_value())?;
+        map_if_large(batch.max_key(), batch.max_value());
+        self.write_sized(batch, options, watch)
+    }
+
+    /// Whether a batch is this database's, and has no key or value that is too long; `longest` is
+    /// the longest value.
+    pub(in crate::db) fn check_batch_of(&self, batch: &WriteBatch, longest: usize) -> Result<()> {
         if !batch.belongs_to(self.shared.id()) {
             return Err(Error::WrongDatabase { what: "keyspace" });
         }
-        self.check_sizes(batch.max_key(), batch.max_value())?;
-        self.check_range(batch.max_range_end())?;
-        map_if_large(batch.max_key(), batch.max_value());
-        self.write_sized(batch, options, watch)
+        self.check_sizes(batch.max_key(), longest)?;
+        self.check_range(batch.max_range_end())
     }
 
     /// Writes a batch whose keys and values are not too large. Whether anything may be written says

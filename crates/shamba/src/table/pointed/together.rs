@@ -77,7 +77,7 @@ impl TableCache {
             let at = wanted.at;
             // Of one in pieces each is as much as is read at once.
             if wanted.pointer.is_in_pieces() {
-                found(at, self.gather(wanted.file, wanted.pointer, totals)?);
+                found(at, self.gathered(wanted.file, wanted.pointer, totals)?);
                 continue;
             }
             if let Some(value) = self.begin_value(wanted, waiting, totals)? {

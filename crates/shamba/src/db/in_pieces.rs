@@ -1,0 +1,119 @@
+//! Writes of values that may be too long to be written whole. One that is longer than a piece
+//! becomes a value file of its own ([`file`]), to which an entry points.
+
+mod file;
+
+use std::io::Read;
+use std::sync::Arc;
+
+use super::DbInner;
+use super::batch::{BatchOp, BatchOps, OpKind, WriteBatch};
+use super::keyspaces::KeyspaceInner;
+use crate::base::clock::Moment;
+use crate::base::expiring;
+use crate::base::key::{EntryKind, MAX_VALUE_LEN};
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use file::{Streamed, UnpointedFile, stream};
+
+/// Sets a key of a keyspace to all that a reader gives.
+pub(super) fn put_reader(
+    db: &DbInner,
+    keyspace: &Arc<KeyspaceInner>,
+    key: &[u8],
+    from: &mut dyn Read,
+    options: WriteOptions,
+) -> Result<()> {
+    let writes = db.writes();
+    writes.check_sizes(key.len(), 0)?;
+    match stream(db, keyspace, from)? {
+        // What one piece holds goes the way of any value, for which others make room.
+        Streamed::Short(value) => writes.write_one(keyspace, key, Some(&value), options),
+        Streamed::File(file) => {
+            let of = (keyspace, db.shared().id());
+            let written = writes.write_pointer(of, key, file.pointer, options);
+            file.settle(&written);
+            written
+        }
+    }
+}
+
+/// Sets a key of a keyspace, in pieces where the value is too long to be written whole.
+#[inline]
+pub(super) fn put(
+    db: &DbInner,
+    keyspace: &Arc<KeyspaceInner>,
+    key: &[u8],
+    value: &[u8],
+    options: WriteOptions,
+) -> Result<()> {
+    match db.writes().write_one(keyspace, key, Some(value), options) {
+        Err(Error::ValueTooLarge { .. }) => put_reader(db, keyspace, key, &mut &*value, options),
+        written => written,
+    }
+}
+
+/// Writes a batch, of which values that are too long to be written whole go into files of their own
+/// before it.
+pub(super) fn write(db: &DbInner, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+    if batch.max_value() <= db.writes().max_value() {
+        return db.writes().write(batch, options);
+    }
+    let mut files = Vec::new();
+    let written = point_to_files(db, &batch, &mut files)
+        .and_then(|pointing| db.writes().write(pointing, options));
+    for file in files {
+        file.settle(&written);
+    }
+    written
+}
+
+/// The same batch, but for entries that point to the long values of it, each in a file.
+#[cold]
+fn point_to_files<'a>(
+    db: &'a DbInner,
+    batch: &WriteBatch,
+    files: &mut Vec<UnpointedFile<'a>>,
+) -> Result<WriteBatch> {
+    let writes = db.writes();
+    let most = writes.max_value();
+    writes.check_batch_of(batch, longest_in_log(batch))?;
+    let mut pointing = batch.without_operations(0);
+    for op in BatchOps(batch.rep()).flatten() {
+        let Some((value, until)) = put_value(&op).filter(|(value, _)| value.len() > most) else {
+            pointing.push_op(&op);
+            continue;
+        };
+        let keyspace = batch.keyspace(op.keyspace).unwrap_or(db.default_keyspace());
+        match stream(db, keyspace, &mut &*value)? {
+            Streamed::Short(_) => pointing.push_op(&op),
+            Streamed::File(file) => {
+                pointing.push_pointer(op.keyspace, op.key, file.pointer, until);
+                files.push(file);
+            }
+        }
+    }
+    Ok(pointing)
+}
+
+/// The longest of a batch's values that is written whole, if at all: of what is not put, or longer
+/// than a batch has them.
+fn longest_in_log(batch: &WriteBatch) -> usize {
+    if batch.max_value() > MAX_VALUE_LEN {
+        return batch.max_value();
+    }
+    let others = BatchOps(batch.rep()).flatten();
+    let others = others.filter(|op| put_value(op).is_none());
+    others.map(|op| op.value.len()).max().unwrap_or(0)
+}
+
+/// The value that an operation puts, and until when.
+fn put_value<'a>(op: &BatchOp<'a>) -> Option<(&'a [u8], Option<Moment>)> {
+    match op.kind {
+        OpKind::Entry(EntryKind::Put) => Some((op.value, None)),
+        OpKind::Entry(EntryKind::Expiring) => {
+            expiring::split(op.value).map(|(until, value)| (value, Some(until)))
+        }
+        _ => None,
+    }
+}
