@@ -12,6 +12,7 @@ use super::keyspaces::KeyspaceInner;
 use crate::base::clock::Moment;
 use crate::base::expiring;
 use crate::base::key::{EntryKind, MAX_VALUE_LEN};
+use crate::budget::{MIN_MEMORY, most_of_value};
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
 use file::{Streamed, UnpointedFile, stream};
@@ -41,6 +42,21 @@ pub(super) fn put_reader(
 /// Sets a key of a keyspace, in pieces where the value is too long to be written whole.
 #[inline]
 pub(super) fn put(
+    db: &DbInner,
+    keyspace: &Arc<KeyspaceInner>,
+    key: &[u8],
+    value: &[u8],
+    options: WriteOptions,
+) -> Result<()> {
+    if value.len() as u64 <= most_of_value(MIN_MEMORY) {
+        return db.writes().write_one(keyspace, key, Some(value), options);
+    }
+    put_long(db, keyspace, key, value, options)
+}
+
+/// The same of one that is not short under every budget.
+#[cold]
+fn put_long(
     db: &DbInner,
     keyspace: &Arc<KeyspaceInner>,
     key: &[u8],
