@@ -209,7 +209,14 @@ impl Import<'_> {
             let Some(at) = self.batch.iter().position(refused) else {
                 return Err(error.into());
             };
-            let Entry { line, key, .. } = self.batch.remove(at);
+            let Entry { line, key, value } = self.batch.remove(at);
+            if matches!(error, shamba::Error::ValueTooLarge { .. }) {
+                // By itself it may have any length.
+                self.opened.keyspace.put(&key, &value)?;
+                self.done.entries += 1;
+                self.done.bytes += (key.len() + value.len()) as u64;
+                continue;
+            }
             let what = format!("key `{}`: {error}", preview(&key));
             if !self.args.skip_bad {
                 return Err(failure(

@@ -219,6 +219,21 @@ fn malformed_lines_end_an_import_and_nothing_of_their_batch_is_written() {
 }
 
 #[test]
+fn values_of_any_length_are_imported() {
+    let work = Work::new();
+    let (long, longest) = ("v".repeat(300_000), "w".repeat((64 << 20) + 1));
+    work.file("in.tsv", format!("a\t{long}\nb\t{longest}\nc\t3\n"));
+    work.ok(&["import", "db", "in.tsv", "--memory", "4MiB"]);
+    assert_eq!(
+        work.ok(&["get", "db", "a"]).trim_ascii_end(),
+        long.as_bytes()
+    );
+    let got = work.ok(&["get", "db", "b"]);
+    assert!(got.trim_ascii_end() == longest.as_bytes());
+    assert_eq!(work.ok(&["get", "db", "c"]).trim_ascii_end(), b"3");
+}
+
+#[test]
 fn keys_and_values_that_are_too_large_are_bad_input() {
     let work = Work::new();
     let key = "k".repeat(70_000);

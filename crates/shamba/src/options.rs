@@ -91,7 +91,7 @@ pub struct KeyspaceOptions {
     /// The filter of new tables.
     pub filter: FilterOptions,
     /// What prefixes of keys new tables have a filter of, so that scans within one prefix do not
-    /// read tables that have no key of it. Default `None`: such a filter takes up to a byte for
+    /// read tables that have no key of it. Default `None`: such a filter takes about two bytes for
     /// each prefix of a table, and memory only where scans gain by it. Tables of before, or of
     /// another definition, are scanned as without.
     pub prefix: Option<Prefix>,
@@ -123,9 +123,9 @@ pub struct KeyspaceOptions {
     /// were to.
     pub ttl: Option<Duration>,
     /// Values of so many bytes and more lie in files of their own, to which the tree points, so
-    /// that merges do not write them again; at least 64. Default `None`: only those do that come in
-    /// pieces ([`Db::put_reader`](crate::Db::put_reader)). Values move as flushes and merges come
-    /// to them.
+    /// that merges do not write them again; at least 64. Default `None`: only those do that are too
+    /// long to be written whole ([`Db::put`](crate::Db::put)) or come in pieces
+    /// ([`Db::put_reader`](crate::Db::put_reader)). Values move as flushes and merges come to them.
     pub value_files_from: Option<u64>,
     /// Entries between restart points in a data block, 1 to 1024. Default 8. Fewer make lookups
     /// quicker, more make blocks smaller.

@@ -578,7 +578,7 @@ fn damage_to_the_filter_costs_reads_alone() {
     }
 }
 
-/// Of one module one scan in 256 would pass, 78 here.
+/// Of one module one scan in 256 would pass, 137 here.
 #[test]
 fn where_memory_holds_both_modules_next_to_no_scan_in_vain_passes() {
     let fs = MemFs::new();

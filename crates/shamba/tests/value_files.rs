@@ -454,6 +454,64 @@ fn long_values_are_put_and_read_as_others() {
     assert!(memory.overdraft == 0, "{memory:?}");
 }
 
+/// A memtable of pointers takes long to fill, and files of values written over stay until then.
+#[test]
+fn long_values_that_are_written_over_leave_before_the_memtable_is_full() {
+    for threads in [0, 1] {
+        let fs = MemFs::new();
+        let options = under_4_mib(Arc::new(fs.clone())).background_threads(threads);
+        let db = options.open("/db").unwrap();
+        // Four memtables of half a MiB, and what is being written.
+        let (long, much) = (value(1, 300 * KIB), 2 * KIB * KIB);
+        let mut most = 0;
+        for _ in 0..60 {
+            db.put("key", &long).unwrap();
+            most = most.max(values(&db).value_bytes);
+        }
+        assert!(db.stats().counters.flushes > 2);
+        assert!(most as usize <= 3 * much, "{most} with {threads} threads");
+        assert!(*db.get("key").unwrap().unwrap() == *long);
+        drop(db);
+        let db = under_4_mib(Arc::new(fs)).open("/db").unwrap();
+        assert!(*db.get("key").unwrap().unwrap() == *long);
+    }
+}
+
+#[test]
+fn a_batch_that_is_too_large_writes_no_file() {
+    let fs = MemFs::new();
+    let db = under_4_mib(Arc::new(fs.clone())).open("/db").unwrap();
+    let before = tables(&fs);
+    let mut batch = WriteBatch::new();
+    batch.put("long", value(1, 300 * KIB));
+    for number in 0..2000 {
+        batch.put(key(number), [1; KIB]);
+    }
+    let before_it = db.stats().counters;
+    let refused = db.write(batch).unwrap_err();
+    assert!(
+        matches!(refused, Error::BatchTooLarge { .. }),
+        "{refused:?}"
+    );
+    assert_eq!(tables(&fs), before);
+    assert_eq!(db.stats().counters.flushes, before_it.flushes);
+    // As much of long values as one likes.
+    let mut batch = WriteBatch::new();
+    for number in 0..12 {
+        batch.put(key(number), value(number, 300 * KIB));
+    }
+    assert!(batch.memory() > 3 << 20);
+    db.write(batch).unwrap();
+    assert!(*db.get(key(11)).unwrap().unwrap() == *value(11, 300 * KIB));
+    let mut batch = WriteBatch::new();
+    batch.put("a", value(1, 300 * KIB));
+    batch.put("b", vec![0; (64 << 20) + 1]);
+    let refused = db.write(batch).unwrap_err();
+    assert!(matches!(refused, Error::ValueTooLarge { max, .. } if max == 64 << 20));
+    assert!(db.get("a").unwrap().is_none());
+    assert_eq!(db.stats().memory.budget.overdraft, 0);
+}
+
 #[test]
 fn a_value_whose_source_fails_leaves_nothing() {
     let fs = MemFs::new();
@@ -486,7 +544,7 @@ fn a_value_whose_source_fails_leaves_nothing() {
 fn files_that_nothing_points_to_go_and_no_others() {
     let fs = MemFs::new();
     let mut db = open(&fs);
-    let len = 200_000;
+    let len = 50_000;
     // Written over in the memtable: the file goes with the flush.
     for round in 0..4 {
         db.put_reader("key", stream(len + round)).unwrap();

@@ -16,7 +16,7 @@ pub enum CompactionDecision {
     Keep,
     /// It is deleted.
     Remove,
-    /// Its value becomes this one, which may be as long as values may that are written. An entry
+    /// Its value becomes this one, of at most 64 MiB and a sixteenth of the memory budget. An entry
     /// with a time to live keeps its time.
     Change(Vec<u8>),
 }
@@ -26,9 +26,9 @@ pub enum CompactionDecision {
 ///
 /// It is asked about each entry that a compaction merges and that nobody reads past: not about
 /// deletions, nor about what has expired, nor about operands ([`Db::merge`](crate::Db::merge)) and
-/// what they are yet to be merged into, nor about values in pieces
-/// ([`Db::put_reader`](crate::Db::put_reader)), nor about what an open snapshot, transaction or
-/// iterator may see. What it decides is seen by all who begin to read later, and by nobody else.
+/// what they are yet to be merged into, nor about values in pieces (longer than a sixteenth of the
+/// memory budget, or from a reader), nor about what an open snapshot, transaction or iterator may
+/// see. What it decides is seen by all who begin to read later, and by nobody else.
 /// When that is, is not said: an entry is asked about when its file is merged, once or many times,
 /// and flushes, and files that compactions only move, ask about none.
 /// [`Db::compact_range`](crate::Db::compact_range) asks about all entries of its range.

@@ -107,7 +107,8 @@ impl WriteBatch {
         self.count == 0
     }
 
-    /// The bytes the batch takes in the log, without the record's header. In memory it is more
+    /// The bytes the batch takes in the log, without the record's header, unless values of it go
+    /// into files of their own ([`Db::write`](crate::Db::write)). In memory it is more
     /// ([`memory`](Self::memory)).
     #[must_use]
     pub fn size(&self) -> usize {
@@ -115,10 +116,16 @@ impl WriteBatch {
     }
 
     /// The bytes the batch takes in memory until it is in tables, some of them for each operation:
-    /// what [`Error::BatchTooLarge`](crate::Error::BatchTooLarge) compares.
+    /// what [`Error::BatchTooLarge`](crate::Error::BatchTooLarge) compares, in which values that go
+    /// into files of their own do not count.
     #[must_use]
     pub fn memory(&self) -> usize {
-        Memtable::room_for(self.len(), self.size()) + self.room_for_ranges()
+        self.memory_at(self.size())
+    }
+
+    /// The same if its operations took so many bytes.
+    pub(super) fn memory_at(&self, size: usize) -> usize {
+        Memtable::room_for(self.len(), size) + self.room_for_ranges()
     }
 
     /// What deletions of ranges take beside their keys.

@@ -61,7 +61,9 @@ impl Db {
         self.inner().shared().dir()
     }
 
-    /// Sets a key of the default keyspace, with the database's durability.
+    /// Sets a key of the default keyspace, with the database's durability. A value longer than a
+    /// sixteenth of the memory budget goes into a file of its own, which is made durable before
+    /// that, as by [`Db::put_reader`].
     ///
     /// # Errors
     /// As [`Db::write`].

@@ -12,6 +12,7 @@ use super::keyspaces::KeyspaceInner;
 use crate::base::clock::Moment;
 use crate::base::expiring;
 use crate::base::key::{EntryKind, MAX_VALUE_LEN};
+use crate::base::pointer::MAX_POINTER_LEN;
 use crate::budget::{MIN_MEMORY, most_of_value};
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
@@ -76,8 +77,9 @@ pub(super) fn write(db: &DbInner, batch: WriteBatch, options: WriteOptions) -> R
         return db.writes().write(batch, options);
     }
     let mut files = Vec::new();
-    let written = point_to_files(db, &batch, &mut files)
-        .and_then(|pointing| db.writes().write(pointing, options));
+    let pointing = point_to_files(db, &batch, &mut files);
+    drop(batch);
+    let written = pointing.and_then(|pointing| db.writes().write(pointing, options));
     for file in files {
         file.settle(&written);
     }
@@ -91,36 +93,61 @@ fn point_to_files<'a>(
     batch: &WriteBatch,
     files: &mut Vec<UnpointedFile<'a>>,
 ) -> Result<WriteBatch> {
-    let writes = db.writes();
-    let most = writes.max_value();
-    writes.check_batch_of(batch, longest_in_log(batch))?;
-    let mut pointing = batch.without_operations(0);
+    let most = db.writes().max_value();
+    let kept = check(db, batch, most)?;
     for op in BatchOps(batch.rep()).flatten() {
-        let Some((value, until)) = put_value(&op).filter(|(value, _)| value.len() > most) else {
-            pointing.push_op(&op);
-            continue;
-        };
-        let keyspace = batch.keyspace(op.keyspace).unwrap_or(db.default_keyspace());
-        match stream(db, keyspace, &mut &*value)? {
-            Streamed::Short(_) => pointing.push_op(&op),
-            Streamed::File(file) => {
-                pointing.push_pointer(op.keyspace, op.key, file.pointer, until);
+        if let Some((value, _)) = long_value(&op, most) {
+            let keyspace = batch.keyspace(op.keyspace);
+            let keyspace = keyspace.unwrap_or(db.default_keyspace());
+            if let Streamed::File(file) = stream(db, keyspace, &mut &*value)? {
                 files.push(file);
             }
+        }
+    }
+    // Not while they were streamed, which is let in as this is.
+    let _copied = db.writes().hold_copy(kept as u64)?;
+    let mut pointing = batch.without_operations(kept);
+    // A long value is longer than a piece, so that each has its file.
+    let mut files = files.iter();
+    for op in BatchOps(batch.rep()).flatten() {
+        let file = long_value(&op, most).and_then(|(_, until)| Some((files.next()?, until)));
+        match file {
+            Some((file, until)) => {
+                pointing.push_pointer(op.keyspace, op.key, file.pointer, until);
+            }
+            None => pointing.push_op(&op),
         }
     }
     Ok(pointing)
 }
 
-/// The longest of a batch's values that is written whole, if at all: of what is not put, or longer
-/// than a batch has them.
-fn longest_in_log(batch: &WriteBatch) -> usize {
+/// Whether a batch may be written once its values longer than `most` are in files; the bytes of its
+/// operations then.
+fn check(db: &DbInner, batch: &WriteBatch, most: usize) -> Result<usize> {
+    let writes = db.writes();
     if batch.max_value() > MAX_VALUE_LEN {
-        return batch.max_value();
+        return Err(Error::ValueTooLarge {
+            len: batch.max_value(),
+            max: MAX_VALUE_LEN,
+            needed: None,
+        });
     }
-    let others = BatchOps(batch.rep()).flatten();
-    let others = others.filter(|op| put_value(op).is_none());
-    others.map(|op| op.value.len()).max().unwrap_or(0)
+    let (mut kept, mut longest) = (batch.size(), 0);
+    for op in BatchOps(batch.rep()).flatten() {
+        if let Some((value, _)) = long_value(&op, most) {
+            kept = kept - value.len() + MAX_POINTER_LEN;
+        } else if put_value(&op).is_none() {
+            longest = longest.max(op.value.len());
+        }
+    }
+    writes.check_batch_of(batch, longest)?;
+    writes.check_batch(batch.memory_at(kept))?;
+    Ok(kept)
+}
+
+/// The value that an operation puts, and until when, if it is longer than `most`.
+fn long_value<'a>(op: &BatchOp<'a>, most: usize) -> Option<(&'a [u8], Option<Moment>)> {
+    put_value(op).filter(|(value, _)| value.len() > most)
 }
 
 /// The value that an operation puts, and until when.

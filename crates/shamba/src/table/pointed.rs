@@ -6,6 +6,8 @@
 
 mod together;
 
+use std::io;
+
 use super::format::PAGE_PAYLOAD;
 use super::get::{Get, GetState, Lookup, LookupTotals, ModuleReads, TableGet, TableValue};
 use super::slot::TableFile;
@@ -83,7 +85,10 @@ impl TableCache {
     ) -> Result<()> {
         let len = usize::try_from(pointer.len).unwrap_or(usize::MAX);
         let reserved = value.try_reserve_exact(len);
-        reserved.map_err(|_| self.no_value(file))?;
+        reserved.map_err(|_| {
+            let lacking = io::Error::from(io::ErrorKind::OutOfMemory);
+            Error::io("read all of", self.path_of(file.number()), lacking)
+        })?;
         for number in 0..u32::MAX {
             if value.len() >= len {
                 break;

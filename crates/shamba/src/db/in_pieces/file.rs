@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::pointer::ValuePointer;
-use crate::budget::{AdmittedWork, piece_of_value};
+use crate::budget::{AdmittedWork, max_memtable_bytes, piece_of_value};
 use crate::compaction::job::PiecesWriter;
 use crate::db::DbInner;
 use crate::db::keyspaces::KeyspaceInner;
@@ -27,6 +27,11 @@ const LISTED_BYTES: u64 = 32;
 
 /// What a piece takes on its way: itself, as a block, encoded, and as pages.
 const COPIES: u64 = 4;
+
+/// Memtables' worth of values whose pointers wait for a flush, per keyspace. With half of it there
+/// are twice as many small runs at level 0, with double of it values that were written over take
+/// twice as much storage.
+const WAITING: u64 = 4;
 
 /// Fills a buffer from a reader, as far as the reader goes.
 fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> Result<usize> {
@@ -98,7 +103,7 @@ pub(super) fn stream<'a>(
     drop((buffer, permit));
     // Then it is a part of the tree, to which something may point.
     db.files().sync_new(std::iter::once(&table))?;
-    keyspace.pending_values().begin(number);
+    keyspace.pending_values().begin(number, pointer.len);
     let added = {
         let mut tree = db.files().tree();
         let edit = KeyspaceEdit {
@@ -127,6 +132,30 @@ pub(super) fn stream<'a>(
 }
 
 impl UnpointedFile<'_> {
+    /// Has the memtable flushed once what it points to is much: of values written over the files
+    /// stay until then, and a memtable of pointers takes long to fill.
+    fn flush_if_much_waits(&self) {
+        let keyspace = &self.keyspace;
+        let buffer = keyspace.options().write_buffer;
+        let much = WAITING * buffer.min(max_memtable_bytes(self.db.shared().limit()));
+        let waiting = keyspace.pending_values().bytes();
+        if waiting <= much {
+            return;
+        }
+        let mut writer = self.db.memtables().lock();
+        let state = keyspace.state();
+        // Where flushes lag it waits for them, as memtables do.
+        let lag = waiting > 2 * much;
+        if (state.frozen.is_empty() || lag) && !state.active.is_empty() {
+            // Whatever keeps it from being flushed, the value is written; later writes are told.
+            let _ = self.db.background().freeze(&mut writer, keyspace, 0);
+            drop(writer);
+            if !self.db.shared().has_threads() {
+                self.db.background().work_inline();
+            }
+        }
+    }
+
     /// The entry that points to it was written, or was not: then the file goes.
     pub(super) fn settle(self, written: &Result<()>) {
         match written {
@@ -139,6 +168,7 @@ impl UnpointedFile<'_> {
                     .unwrap_or(0)
                     .max(self.keyspace.flushed_seq());
                 self.keyspace.pending_values().written(self.number, newest);
+                self.flush_if_much_waits();
             }
             // Where nobody knows what is in the log, the next open finds out.
             Err(_) if self.db.shared().is_poisoned() => {}

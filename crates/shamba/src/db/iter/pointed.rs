@@ -17,7 +17,7 @@ impl Cursor {
     /// valid.
     ///
     /// # Errors
-    /// As [`Db::get`](crate::Db::get).
+    /// As [`Keyspace::get`](crate::Keyspace::get).
     pub fn value_reader(&self) -> Result<Option<ValueReader>> {
         if !self.valid() {
             return Ok(None);
@@ -86,6 +86,7 @@ impl Cursor {
 
     /// Reads the pieces of a value to where it is kept: of one of them at most there is a copy.
     fn load_pieces(&mut self, pointer: ValuePointer) -> Result<()> {
+        self.account()?;
         let len = usize::try_from(pointer.len).unwrap_or(usize::MAX);
         if let Some(more) = len.checked_sub(self.value.capacity()) {
             // Before it is read: there may be no memory for it.

@@ -7,20 +7,41 @@ use parking_lot::Mutex;
 
 use crate::base::key::{MAX_SEQNO, SeqNo};
 
-/// The files by number; with each a sequence number that what points to it does not pass, as far as
-/// that is known.
+/// A file that something points to, or is going to, which is in no table.
+#[derive(Debug)]
+struct PendingFile {
+    /// A sequence number that what points to it does not pass, as far as that is known.
+    seq: SeqNo,
+    /// The value's bytes.
+    len: u64,
+}
+
+/// The files by number.
 #[derive(Debug, Default)]
-pub(in crate::db) struct PendingValues(Mutex<BTreeMap<u64, SeqNo>>);
+pub(in crate::db) struct PendingValues(Mutex<BTreeMap<u64, PendingFile>>);
 
 impl PendingValues {
-    /// An entry is to be written that points to a file.
-    pub(in crate::db) fn begin(&self, file: u64) {
-        self.0.lock().insert(file, MAX_SEQNO);
+    /// An entry is to be written that points to a file with a value of so many bytes.
+    pub(in crate::db) fn begin(&self, file: u64, len: u64) {
+        self.0.lock().insert(
+            file,
+            PendingFile {
+                seq: MAX_SEQNO,
+                len,
+            },
+        );
     }
 
     /// It is written, with this number or a smaller one.
     pub(in crate::db) fn written(&self, file: u64, seq: SeqNo) {
-        self.0.lock().insert(file, seq);
+        if let Some(pending) = self.0.lock().get_mut(&file) {
+            pending.seq = seq;
+        }
+    }
+
+    /// The bytes of all values that wait for a flush.
+    pub(in crate::db) fn bytes(&self) -> u64 {
+        self.0.lock().values().map(|file| file.len).sum()
     }
 
     /// It was never begun to be written.
@@ -30,14 +51,15 @@ impl PendingValues {
 
     /// Whether something may point to a file that is in no table once everything up to a number is.
     pub(in crate::db) fn holds(&self, file: u64, flushed: SeqNo) -> bool {
-        self.0.lock().get(&file).is_some_and(|&seq| seq > flushed)
+        let files = self.0.lock();
+        files.get(&file).is_some_and(|file| file.seq > flushed)
     }
 
     /// Everything up to a number is in tables, for good.
     pub(in crate::db) fn flushed(&self, flushed: SeqNo) {
         let mut files = self.0.lock();
         if !files.is_empty() {
-            files.retain(|_, seq| *seq > flushed);
+            files.retain(|_, file| file.seq > flushed);
         }
     }
 }
@@ -50,7 +72,8 @@ mod tests {
     fn a_file_is_held_until_what_points_to_it_is_in_tables() {
         let pending = PendingValues::default();
         assert!(!pending.holds(7, 0));
-        pending.begin(7);
+        pending.begin(7, 100);
+        assert_eq!(pending.bytes(), 100);
         assert!(pending.holds(7, 1000));
         pending.written(7, 10);
         assert!(pending.holds(7, 9) && !pending.holds(7, 10));
@@ -58,7 +81,8 @@ mod tests {
         assert!(pending.holds(7, 9));
         pending.flushed(10);
         assert!(!pending.holds(7, 0));
-        pending.begin(8);
+        assert_eq!(pending.bytes(), 0);
+        pending.begin(8, 100);
         pending.give_up(8);
         assert!(!pending.holds(8, 0));
     }

@@ -197,7 +197,9 @@ impl<'a> LogReplay<'a> {
                     && kind.is_pointer()
                 {
                     let pointer = pointer_in(Tag::new(seq, kind), op.value);
-                    keyspace.pending_values().written(pointer.file, seq);
+                    let pending = keyspace.pending_values();
+                    pending.begin(pointer.file, pointer.len);
+                    pending.written(pointer.file, seq);
                     is_whole = self.has_value_file(keyspace, pointer, record.log)?;
                 }
                 if is_whole && self.make_room(keyspace, size)? && !insert(&keyspace.state().active)

@@ -102,7 +102,10 @@ impl WritePath {
 
     /// The right to copy so many bytes if they are not few, which is waited for, and their charge
     /// if something gives way for it: given back first, so that who comes next does not add to it.
-    pub(super) fn hold_copy(&self, bytes: u64) -> Result<Option<(Option<Reservation>, Permit)>> {
+    pub(in crate::db) fn hold_copy(
+        &self,
+        bytes: u64,
+    ) -> Result<Option<(Option<Reservation>, Permit)>> {
         if bytes <= SMALL_COPY {
             return Ok(None);
         }
