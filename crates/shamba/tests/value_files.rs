@@ -478,6 +478,34 @@ fn long_values_that_are_written_over_leave_before_the_memtable_is_full() {
 }
 
 #[test]
+fn a_budget_raised_while_a_batch_is_streamed_mixes_up_no_values() {
+    let (fs, faults) = (MemFs::new(), Faults::new());
+    let memory = MemoryBudget::bytes(1 << 20);
+    let faulty = FaultFs::new(Arc::new(fs.clone()), faults.clone());
+    let options = under_4_mib(Arc::new(faulty)).memory(memory.clone());
+    let db = options.open("/db").unwrap();
+    let raised = memory.clone();
+    faults.set_hook(Some(Arc::new(move |op, _: &std::path::Path| {
+        if op == Op::Create {
+            // Pieces are longer from now on than the values are.
+            raised.set_limit(256 << 20).unwrap();
+        }
+    })));
+    // The first is longer than a piece, the next ones are not any more, and the last is.
+    let lens = [70_000, 70_000, 80_000, 300_000];
+    let mut batch = WriteBatch::new();
+    for (number, len) in (0..).zip(lens) {
+        batch.put(key(number), value(number, len));
+    }
+    db.write(batch).unwrap();
+    faults.set_hook(None);
+    assert_eq!(values(&db).files, 2, "the others were written whole");
+    for (number, len) in (0..).zip(lens) {
+        assert!(*db.get(key(number)).unwrap().unwrap() == *value(number, len));
+    }
+}
+
+#[test]
 fn a_batch_that_is_too_large_writes_no_file() {
     let fs = MemFs::new();
     let db = under_4_mib(Arc::new(fs.clone())).open("/db").unwrap();

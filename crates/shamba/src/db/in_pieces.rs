@@ -95,27 +95,33 @@ fn point_to_files<'a>(
 ) -> Result<WriteBatch> {
     let most = db.writes().max_value();
     let kept = check(db, batch, most)?;
+    let mut pointers = Vec::new();
     for op in BatchOps(batch.rep()).flatten() {
         if let Some((value, _)) = long_value(&op, most) {
             let keyspace = batch.keyspace(op.keyspace);
             let keyspace = keyspace.unwrap_or(db.default_keyspace());
-            if let Streamed::File(file) = stream(db, keyspace, &mut &*value)? {
-                files.push(file);
-            }
+            pointers.push(match stream(db, keyspace, &mut &*value)? {
+                Streamed::File(file) => {
+                    let pointer = file.pointer;
+                    files.push(file);
+                    Some(pointer)
+                }
+                // The budget was raised meanwhile: it may be written whole.
+                Streamed::Short(_) => None,
+            });
         }
     }
     // Not while they were streamed, which is let in as this is.
     let _copied = db.writes().hold_copy(kept as u64)?;
     let mut pointing = batch.without_operations(kept);
-    // A long value is longer than a piece, so that each has its file.
-    let mut files = files.iter();
+    let mut pointers = pointers.into_iter();
     for op in BatchOps(batch.rep()).flatten() {
-        let file = long_value(&op, most).and_then(|(_, until)| Some((files.next()?, until)));
-        match file {
-            Some((file, until)) => {
-                pointing.push_pointer(op.keyspace, op.key, file.pointer, until);
+        let long = long_value(&op, most).map(|(_, until)| (pointers.next().flatten(), until));
+        match long {
+            Some((Some(pointer), until)) => {
+                pointing.push_pointer(op.keyspace, op.key, pointer, until);
             }
-            None => pointing.push_op(&op),
+            Some((None, _)) | None => pointing.push_op(&op),
         }
     }
     Ok(pointing)
