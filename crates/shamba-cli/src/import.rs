@@ -209,23 +209,18 @@ impl Import<'_> {
             let Some(at) = self.batch.iter().position(refused) else {
                 return Err(error.into());
             };
-            let Entry { line, key, value } = self.batch.remove(at);
+            let later = self.batch.split_off(at + 1);
+            let Some(entry) = self.batch.pop() else {
+                return Err(error.into());
+            };
             if matches!(error, shamba::Error::ValueTooLarge { .. }) {
-                // By itself it may have any length.
-                self.opened.keyspace.put(&key, &value)?;
-                self.done.entries += 1;
-                self.done.bytes += (key.len() + value.len()) as u64;
-                continue;
+                // By itself it may have any length, in its turn.
+                self.write()?;
+                self.put(&entry)?;
+            } else {
+                self.refuse(&entry, &error)?;
             }
-            let what = format!("key `{}`: {error}", preview(&key));
-            if !self.args.skip_bad {
-                return Err(failure(
-                    Problem::Malformed { line, what },
-                    self.name,
-                    self.done.entries,
-                ));
-            }
-            self.done.skip(line, what);
+            self.batch.extend(later);
         }
         self.done.entries += self.batch.len() as u64;
         self.done.bytes += self
@@ -235,6 +230,33 @@ impl Import<'_> {
             .sum::<u64>();
         self.batch.clear();
         self.bytes = 0;
+        Ok(())
+    }
+
+    fn put(&mut self, entry: &Entry) -> Result<(), Failure> {
+        match self.opened.keyspace.put(&entry.key, &entry.value) {
+            Ok(()) => {
+                self.done.entries += 1;
+                self.done.bytes += (entry.key.len() + entry.value.len()) as u64;
+                Ok(())
+            }
+            Err(error @ shamba::Error::KeyTooLarge { .. }) => self.refuse(entry, &error),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Leaves an entry out, or ends the import.
+    fn refuse(&mut self, entry: &Entry, error: &shamba::Error) -> Result<(), Failure> {
+        let line = entry.line;
+        let what = format!("key `{}`: {error}", preview(&entry.key));
+        if !self.args.skip_bad {
+            return Err(failure(
+                Problem::Malformed { line, what },
+                self.name,
+                self.done.entries,
+            ));
+        }
+        self.done.skip(line, what);
         Ok(())
     }
 }

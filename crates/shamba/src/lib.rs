@@ -305,7 +305,7 @@
 //! | what | at most |
 //! |---|---|
 //! | a key | 65,535 bytes, and a 64th of the budget |
-//! | a value | any number of bytes; past a sixteenth of the budget, and 64 MiB, in a file of its own |
+//! | a value | any; past a sixteenth of the budget, and 64 MiB, in a file of its own |
 //! | a value in a batch | 64 MiB |
 //! | an operand, a value in a transaction | 64 MiB, and a sixteenth of the budget |
 //! | a batch | 256 MiB in memory ([`WriteBatch::memory`]), and three eighths of the budget |

@@ -26,9 +26,8 @@ pub(crate) const LONGEST_PREFIX: usize = u8::MAX as usize;
 const COLUMNS: u8 = 8;
 
 /// Ribbon modules: of two one scan in vain in 65,536 passes where memory holds them, and it holds
-/// those columns that pay. With half of it it is one in 256: a million prefixes in memory for 2.4
-/// MB, all scans in vain, came to .005 pages a scan instead of .001, while half of memory held data
-/// that nobody asked for. Twice of it would take as much again of storage, for nothing that shows.
+/// those columns that pay. With half of it it is one in 256, however much memory there is; twice of
+/// it would take as much again of storage, for scans that hardly ever pass.
 const RIBBON_MODULES: usize = 2;
 
 /// Thousandths of bits per prefix that [`COLUMNS`] come to.
