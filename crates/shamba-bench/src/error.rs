@@ -30,6 +30,12 @@ pub enum Error {
     /// A child process was killed, as the system does when memory is used up.
     #[error("the measuring process was killed: {0}")]
     Killed(String),
+    /// An experiment panicked.
+    #[error("panicked: {0}")]
+    Panicked(String),
+    /// It is to be judged, and there is no measurement of it.
+    #[error("not measured: {0}")]
+    NotMeasured(String),
     /// Reading or writing files of the measurement failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),

@@ -59,10 +59,33 @@ fn every_experiment_runs_and_is_reported() {
     ));
     assert_eq!(log.matches(": kept").count(), experiments.len(), "{log}");
 
+    // Judged anew, all is what it was: nothing that is said was measured and not kept.
+    let judged = home.path().join("judged");
+    let log = succeeded(
+        &Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
+            .args(["reproduce", "all", "--scale", "tiny", "--judge"])
+            .arg(results.join("measurements.jsonl"))
+            .args(["--out".as_ref(), judged.as_os_str()])
+            .output()
+            .unwrap(),
+    );
+    for experiment in experiments {
+        let file = format!("{}.json", experiment.name);
+        let [before, again] = [&results, &judged].map(|dir| json(&dir.join(&file)));
+        for what in ["outcome", "place"] {
+            let same = before[what] == again[what];
+            assert!(
+                same,
+                "{what} of {file}, judged in {}\n{log}",
+                judged.display()
+            );
+        }
+    }
+
     // What another program measured is not kept, neither as a whole nor its trials.
     let name = "shamba-table-1";
     of_another_program(&results.join(format!("{name}.json")));
-    of_another_program(&results.join("trials.jsonl"));
+    of_another_program(&results.join("measurements.jsonl"));
     let log = succeeded(&bench(
         &["reproduce", name, "--scale", "tiny", "--resume"],
         home.path(),

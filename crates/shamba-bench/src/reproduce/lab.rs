@@ -1,18 +1,18 @@
 //! What an experiment works with: the scale, loaded databases, and trials that are measured once
 //! and kept. One thread owns it.
+use super::journal::Journal;
 use super::scale::Scale;
 use super::trial::{Cell, Found, Trial};
 use crate::container::{self, Container};
 use crate::device::Device;
-use crate::provenance::Build;
-use crate::store::{self, Base, Loaded};
+use crate::store::{self, Base, Facts, Loaded};
 use crate::workload::Distribution;
 use crate::{Error, Result, cell};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use shamba::MIN_MEMORY;
-use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// The layout whose filters and indexes are 100 % of a budget: one Bloom filter a table.
 pub const STATE_OF_THE_ART: &str = "shamba:state-of-the-art";
@@ -29,24 +29,17 @@ pub struct Lab<'a> {
     /// The engines of the experiment that is measured.
     pub(super) engines: Vec<&'static str>,
     home: PathBuf,
-    kept: HashMap<String, Found>,
-    /// Of [`once`](Self::once), for this run only.
-    others: HashMap<String, serde_json::Value>,
-    file: PathBuf,
+    pub(super) journal: Journal,
+    /// How many measurements that the journal will have are being made, one for another.
+    depth: usize,
+    /// Whether the experiment has measured what the journal does not have.
+    pub(super) measured_apart: bool,
     note: &'a mut dyn FnMut(String),
 }
 
-/// A line of the file of trials.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Kept {
-    build: Build,
-    trial: Trial,
-    found: Found,
-}
-
 impl<'a> Lab<'a> {
-    /// A laboratory with databases below `home`, and measured trials in `file`; with `resume` those
-    /// of an earlier run of this program are kept.
+    /// A laboratory with databases below `home`, and what is measured in `file`; with `resume` that
+    /// of an earlier run of this program is kept.
     pub fn new(
         scale: Scale,
         seed: u64,
@@ -56,40 +49,44 @@ impl<'a> Lab<'a> {
         note: &'a mut dyn FnMut(String),
     ) -> Result<Self> {
         std::fs::create_dir_all(home)?;
-        let mut kept = HashMap::new();
-        match std::fs::read_to_string(&file) {
-            Ok(text) if resume => {
-                // The last line may have been cut off.
-                let lines = text
-                    .lines()
-                    .filter_map(|line| serde_json::from_str(line).ok());
-                let (own, others): (Vec<Kept>, Vec<Kept>) =
-                    lines.partition(|kept: &Kept| kept.build == *Build::running());
-                if !others.is_empty() {
-                    note(format!(
-                        "{} measurements of other builds are made again",
-                        others.len()
-                    ));
-                }
-                for Kept { trial, found, .. } in own {
-                    kept.insert(serde_json::to_string(&trial)?, found);
-                }
-            }
-            Ok(_) => std::fs::remove_file(&file)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
+        let (journal, others) = Journal::measuring(file, resume)?;
+        if others > 0 {
+            note(format!(
+                "{others} measurements of other builds are made again"
+            ));
         }
-        Ok(Self {
+        Ok(Self::with(journal, scale, seed, home.to_owned(), note))
+    }
+
+    /// One in which nothing is measured: there is what a file of measurements has.
+    pub(super) fn judging(
+        scale: Scale,
+        seed: u64,
+        file: &Path,
+        note: &'a mut dyn FnMut(String),
+    ) -> Result<Self> {
+        let journal = Journal::judging(file)?;
+        Ok(Self::with(journal, scale, seed, PathBuf::new(), note))
+    }
+
+    fn with(
+        journal: Journal,
+        scale: Scale,
+        seed: u64,
+        home: PathBuf,
+        note: &'a mut dyn FnMut(String),
+    ) -> Self {
+        Self {
             scale,
             seed,
             load_seed: seed,
             engines: Vec::new(),
-            home: home.to_owned(),
-            kept,
-            others: HashMap::new(),
-            file,
+            home,
+            journal,
+            depth: 0,
+            measured_apart: false,
             note,
-        })
+        }
     }
 
     /// Tells the person who waits what an experiment does.
@@ -129,10 +126,16 @@ impl<'a> Lab<'a> {
 
     /// The database, loaded if it was not.
     pub fn loaded(&mut self, base: &Base) -> Result<Loaded> {
+        self.can_measure("a database")?;
         let note = &mut *self.note;
         base.loaded(&self.home, Device::Ram, &mut |line| {
             note(format!("    {line}"));
         })
+    }
+
+    /// What loading a database took, and what came out.
+    pub(super) fn facts(&mut self, base: &Base) -> Result<Facts> {
+        self.measured("load", base, |lab| Ok(lab.loaded(base)?.facts))
     }
 
     /// 100 % of a budget: the bytes of filters and indexes when the entries of `base` lie in tables
@@ -142,7 +145,7 @@ impl<'a> Lab<'a> {
             engine: STATE_OF_THE_ART.to_owned(),
             ..base.clone()
         };
-        let facts = self.loaded(&plain)?.facts;
+        let facts = self.facts(&plain)?;
         let untold = || Error::InvalidSetting(format!("{} does not tell its tree", base.engine));
         facts.metadata.ok_or_else(untold)
     }
@@ -186,6 +189,11 @@ impl<'a> Lab<'a> {
         })
     }
 
+    /// The first of several seeds.
+    pub(super) fn first_seed(&self) -> u64 {
+        self.load_seed
+    }
+
     /// The seed of lookups in a database whose load had another.
     pub fn lookup_seed(&self) -> u64 {
         self.seed + 1
@@ -193,10 +201,10 @@ impl<'a> Lab<'a> {
 
     /// Measures the trial, unless it was measured before.
     pub fn measure(&mut self, trial: &Trial) -> Result<Found> {
-        let key = serde_json::to_string(trial)?;
-        if let Some(found) = self.kept.get(&key) {
-            return Ok(found.clone());
-        }
+        self.measured("trial", trial, |lab| lab.measure_anew(trial))
+    }
+
+    fn measure_anew(&mut self, trial: &Trial) -> Result<Found> {
         let loaded = self.loaded(&trial.base)?;
         let copy = if trial.mix.writes() {
             Some(store::copy(&loaded.dir)?)
@@ -214,53 +222,49 @@ impl<'a> Lab<'a> {
         } else {
             None
         };
-        let found: Found = cell::measure(&Cell {
+        cell::measure(&Cell {
             trial: trial.clone(),
             dir,
             group: group.as_ref().map(|group| group.dir().to_owned()),
-        })?;
-        let mut line = serde_json::to_vec(&Kept {
-            build: Build::running().clone(),
-            trial: trial.clone(),
-            found: found.clone(),
-        })?;
-        line.push(b'\n');
-        let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&self.file)?;
-        file.write_all(&line)?;
-        self.kept.insert(key, found.clone());
-        Ok(found)
+        })
+    }
+
+    /// What `make` measures, made once for all that ask for the same `kind` of it with the same
+    /// `asked`, which must decide what comes out.
+    pub(super) fn measured<T: Serialize + DeserializeOwned>(
+        &mut self,
+        kind: &str,
+        asked: &impl Serialize,
+        make: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        if let Some(found) = self.journal.find(kind, asked)? {
+            return Ok(found);
+        }
+        let start = Instant::now();
+        self.depth += 1;
+        let found = make(self);
+        self.depth -= 1;
+        self.journal.keep(kind, asked, start, &found)?;
+        found
+    }
+
+    /// An error where nothing is measured. Called for what is needed to measure.
+    fn can_measure(&mut self, what: &str) -> Result<()> {
+        if self.journal.is_judging() {
+            return Err(Error::NotMeasured(what.to_owned()));
+        }
+        self.measured_apart |= self.depth == 0;
+        Ok(())
     }
 
     /// The folder of the databases.
-    pub fn home(&self) -> &Path {
-        &self.home
-    }
-
-    /// What `make` gives, made once in a run for all experiments that ask with the same `key`: for
-    /// measurements that are no trials.
-    pub fn once<K, T>(&mut self, key: &K, make: impl FnOnce() -> Result<T>) -> Result<T>
-    where
-        K: serde::Serialize,
-        T: serde::Serialize + serde::de::DeserializeOwned,
-    {
-        let key = format!(
-            "{} {}",
-            std::any::type_name::<K>(),
-            serde_json::to_string(key)?
-        );
-        if let Some(made) = self.others.get(&key) {
-            return Ok(serde_json::from_value(made.clone())?);
-        }
-        let made = make()?;
-        self.others.insert(key, serde_json::to_value(&made)?);
-        Ok(made)
+    pub fn home(&mut self) -> Result<&Path> {
+        self.can_measure("what lies in the folder of databases")?;
+        Ok(&self.home)
     }
 
     /// An empty folder for an experiment that keeps its own databases; removed when dropped.
-    pub fn scratch(&self) -> Result<tempfile::TempDir> {
-        Ok(tempfile::TempDir::with_prefix_in("scratch-", &self.home)?)
+    pub fn scratch(&mut self) -> Result<tempfile::TempDir> {
+        Ok(tempfile::TempDir::with_prefix_in("scratch-", self.home()?)?)
     }
 }

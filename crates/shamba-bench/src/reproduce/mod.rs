@@ -15,6 +15,7 @@ mod elastic;
 mod files;
 mod front_page;
 pub(crate) mod hash_sharing;
+mod journal;
 pub mod lab;
 mod machine;
 mod monkey;
@@ -135,6 +136,10 @@ pub struct Settings {
     /// Take the results from this file, which --docs wrote, into the folder first.
     #[arg(long, requires = "report")]
     pub from: Option<PathBuf>,
+    /// Measure nothing: judge anew what was measured before, in this file (measurements.jsonl of a
+    /// folder of results, or the compressed one that --docs wrote).
+    #[arg(long, conflicts_with_all = ["resume", "report", "dir"])]
+    pub judge: Option<PathBuf>,
     /// Also make the pages here, and keep the results there, compressed.
     #[arg(long)]
     pub docs: Option<PathBuf>,
@@ -180,7 +185,17 @@ impl Settings {
         let results = page::read(&self.out, all());
         published::pages(&self.out, &results)?;
         match &self.docs {
-            Some(docs) if ended => published::write(docs, &results),
+            Some(docs) if ended => {
+                published::write(docs, &results)?;
+                let measured = self.judge.clone();
+                let measured = measured.unwrap_or_else(|| self.out.join(journal::FILE));
+                // Compressed it is what is kept there already.
+                let is_plain = measured.extension().is_some_and(|of| of == "jsonl");
+                match is_plain && measured.exists() {
+                    true => published::keep(docs, &measured),
+                    false => Ok(()),
+                }
+            }
             _ => Ok(()),
         }
     }
@@ -256,10 +271,14 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<()> {
     }
     let passing = tempfile::Builder::new().prefix("shamba-").tempdir()?;
     let home = settings.dir.as_deref().unwrap_or(passing.path());
-    let place = machine::Place::here();
-    let trials = settings.out.join("trials.jsonl");
     let (scale, seed) = (settings.scale, settings.seed);
-    let mut lab = Lab::new(scale, seed, home, trials, settings.resume, note)?;
+    let mut lab = match &settings.judge {
+        Some(file) => Lab::judging(scale, seed, file, note)?,
+        None => {
+            let file = settings.out.join(journal::FILE);
+            Lab::new(scale, seed, home, file, settings.resume, note)?
+        }
+    };
     // Seconds of those that ended, at the quick scale and here.
     let mut ended_so_far = (0.0, 0.0);
     let mut failures = Vec::new();
@@ -272,10 +291,21 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<()> {
         }
         lab.heading(format!("{position} {}", experiment.name));
         let start = Instant::now();
+        lab.journal.begin();
         let outcome = measured_with(experiment, &mut lab, settings.seeds());
-        let seconds = start.elapsed().as_secs_f64();
+        let (place, kept) = lab.journal.taken();
+        if settings.judge.is_some() && matches!(outcome, Err(Error::NotMeasured(_))) {
+            lab.note("not measured");
+            continue;
+        }
+        let took = start.elapsed().as_secs_f64();
+        let seconds = match settings.judge {
+            Some(_) => kept,
+            None => kept + took,
+        };
         ended_so_far.0 += experiment.seconds;
-        ended_so_far.1 += seconds;
+        ended_so_far.1 += took;
+        let outcome = outcome.map_err(|error| error.to_string());
         match &outcome {
             Err(error) => {
                 lab.note(format!("failed: {error}"));
@@ -290,7 +320,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<()> {
             name: experiment.name.clone(),
             scale: settings.scale,
             seeds: settings.seeds(),
-            place: place.clone(),
+            place: place.unwrap_or_else(machine::Place::here),
             seconds,
             outcome,
         };
@@ -330,8 +360,9 @@ fn measured_with(
     experiment: &'static Experiment,
     lab: &mut Lab<'_>,
     seeds: std::ops::Range<u64>,
-) -> std::result::Result<Findings, String> {
-    let run = experiment.run().ok_or("nothing measures it")?;
+) -> Result<Findings> {
+    let unknown = || Error::InvalidSetting("nothing measures it".to_owned());
+    let run = experiment.run().ok_or_else(unknown)?;
     lab.engines = experiment.engines();
     let mut all = Vec::new();
     for seed in seeds.clone() {
@@ -339,24 +370,46 @@ fn measured_with(
             lab.note(format!("seed {seed}"));
         }
         lab.seed = seed;
-        all.push(experiment.complete(lab.scale, measured(run, lab)?));
+        let found = judged(experiment, run, lab)?;
+        all.push(experiment.complete(lab.scale, found));
     }
     Ok(seeds::merge(all))
 }
 
+/// Runs one experiment with one seed. Of one that measures apart from the journal, the journal has
+/// what it found: as it was judged then.
+fn judged(experiment: &Experiment, run: Run, lab: &mut Lab<'_>) -> Result<Findings> {
+    const KIND: &str = "findings";
+    let asked = (&experiment.name, lab.scale, lab.seed);
+    let start = Instant::now();
+    lab.measured_apart = false;
+    let found = measured(run, lab);
+    match &found {
+        Err(Error::NotMeasured(_)) => match lab.journal.find(KIND, &asked) {
+            Ok(Some(kept)) => Ok(kept),
+            _ => found,
+        },
+        Ok(_) if lab.measured_apart => {
+            lab.journal.keep(KIND, &asked, start, &found)?;
+            found
+        }
+        _ => found,
+    }
+}
+
 /// Runs one experiment; a panic is an error like others.
-fn measured(run: Run, lab: &mut Lab<'_>) -> std::result::Result<Findings, String> {
+fn measured(run: Run, lab: &mut Lab<'_>) -> Result<Findings> {
     match catch_unwind(AssertUnwindSafe(|| run(lab))) {
-        Ok(Ok(mut findings)) => {
+        Ok(found) => {
+            let mut findings = found?;
             // JSON knows finite numbers only.
             findings.panels.iter_mut().for_each(Panel::retain_finite);
             Ok(findings)
         }
-        Ok(Err(error)) => Err(error.to_string()),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&t| t.to_owned()));
-            Err(format!("panicked: {}", text.unwrap_or_default()))
+            Err(Error::Panicked(text.unwrap_or_default()))
         }
     }
 }
@@ -386,6 +439,7 @@ mod tests {
             list: false,
             report: false,
             from: None,
+            judge: None,
             docs: None,
             seed: 1,
             seeds: None,
@@ -410,7 +464,7 @@ mod tests {
     }
 
     /// The outcome of an experiment that does nothing but this.
-    fn outcome(run: Run) -> std::result::Result<Findings, String> {
+    fn outcome(run: Run) -> Result<Findings> {
         let dir = tempfile::tempdir().unwrap();
         let mut quiet = |_| {};
         let file = dir.path().join("trials");
@@ -450,7 +504,7 @@ mod tests {
             seeds: 1..2,
             place: machine::Place::here(),
             seconds: 1.0,
-            outcome,
+            outcome: outcome.map_err(|error| error.to_string()),
         };
         ended.write(dir.path()).unwrap();
         let again = Ended::read(dir.path(), "infinite").unwrap();
@@ -462,6 +516,6 @@ mod tests {
     #[test]
     fn an_experiment_that_panics_is_an_error() {
         let outcome = outcome(|_| panic!("no {}", "way"));
-        assert_eq!(outcome.unwrap_err(), "panicked: no way");
+        assert_eq!(outcome.unwrap_err().to_string(), "panicked: no way");
     }
 }

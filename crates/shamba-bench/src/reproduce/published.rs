@@ -8,6 +8,9 @@ use std::path::Path;
 /// The results: a JSON line for each experiment, compressed by Zstandard.
 pub(super) const DATA: &str = "results.jsonl.zst";
 
+/// What was measured, as a run keeps it, compressed.
+const MEASUREMENTS: &str = "measurements.jsonl.zst";
+
 /// Slow, and once a run.
 const LEVEL: i32 = 19;
 
@@ -21,6 +24,14 @@ pub(super) fn write(docs: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
         data.write_all(b"\n")?;
     }
     data.finish()?;
+    Ok(())
+}
+
+/// Keeps in `docs` what was measured, of a file that a run wrote.
+pub(super) fn keep(docs: &Path, measurements: &Path) -> Result<()> {
+    let mut to = zstd::Encoder::new(std::fs::File::create(docs.join(MEASUREMENTS))?, LEVEL)?;
+    std::io::copy(&mut std::fs::File::open(measurements)?, &mut to)?;
+    to.finish()?;
     Ok(())
 }
 

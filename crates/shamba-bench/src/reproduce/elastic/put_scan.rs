@@ -31,7 +31,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 entries: lab.scale.entries() * 64 / entry as u64,
                 ..common::base(lab, engine)
             };
-            let loaded = lab.loaded(&base)?.facts.counts;
+            let loaded = lab.facts(&base)?.counts;
             let put = Mix::only(Operation::Update, Distribution::Uniform);
             let mut trial = common::trial(lab, &base, engine, MEMORY, put)?;
             // As many as fill the write buffer several times.

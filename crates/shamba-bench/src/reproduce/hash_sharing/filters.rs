@@ -33,15 +33,26 @@ fn in_words(lab: &Lab<'_>, what: &str) -> String {
     format!("{filters} filters of {KEYS} random keys{what}, {lookups} absent keys each.")
 }
 
+/// What filters of a form answer.
+fn ask_one(lab: &mut Lab<'_>, form: Setting, effort: Effort) -> Result<Seen> {
+    lab.measured("filter", &(form, effort), |_| Ok(micro::ask(form, effort)))
+}
+
 /// What filters of each form answer, their positions derived in each of the ways.
-fn ask(ways: &[Derive], forms: &[Setting], effort: Effort) -> Vec<(Setting, Seen)> {
+fn ask(
+    lab: &mut Lab<'_>,
+    ways: &[Derive],
+    forms: &[Setting],
+    effort: Effort,
+) -> Result<Vec<(Setting, Seen)>> {
     let each = |form: &Setting| {
         let form = *form;
         let of = move |&derive: &Derive| Setting { derive, ..form };
         ways.iter().map(of)
     };
     let all = forms.iter().flat_map(each);
-    all.map(|form| (form, micro::ask(form, effort))).collect()
+    all.map(|form| Ok((form, ask_one(lab, form, effort)?)))
+        .collect()
 }
 
 /// A column of a table over another, a line for each way.
@@ -69,7 +80,7 @@ pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
         key_size: 512,
         ..STANDARD
     };
-    let mut findings = rates(lab, &WHOLE, form, ["keys of 512 B", "false positives"]);
+    let mut findings = rates(lab, &WHOLE, form, ["keys of 512 B", "false positives"])?;
     let filters = in_words(lab, " of 512 B, 10 bits per key, 7 positions");
     findings.setting = format!(
         "{filters} Rotation by 17 of 64 bits (the paper's code rotates 64 bits as if they were 32); CityHash left out."
@@ -92,7 +103,7 @@ const IN_UNITS: Setting = Setting {
 
 pub(super) fn table_3(lab: &mut Lab<'_>) -> Result<Findings> {
     let names = ["seven units", "false positives of seven units"];
-    let mut findings = rates(lab, &UNITS, IN_UNITS, names);
+    let mut findings = rates(lab, &UNITS, IN_UNITS, names)?;
     let filters = in_words(lab, ", 10 bits per key in 7 units of one position");
     findings.setting = format!("{filters} CityHash left out.");
     Ok(findings)
@@ -114,17 +125,18 @@ fn beside(form: Setting, paper: f64, measured: f64, error: f64) -> Claim {
 
 /// Rates of the paper beside ours, with the names of the form and of the panel.
 fn rates(
-    lab: &Lab<'_>,
+    lab: &mut Lab<'_>,
     paper: &[(Derive, Option<f64>)],
     form: Setting,
     [name, title]: [&str; 2],
-) -> Findings {
+) -> Result<Findings> {
     let mut table = Report::titled(format!("False positives of empty lookups, percent; {name}"));
     let mut lines = ["paper", "measured", "theory"].map(Series::new);
     let mut claims = Vec::new();
     for (x, &(derive, paper)) in (1..).map(f64::from).zip(paper) {
         let form = Setting { derive, ..form };
-        let seen = micro::ask(form, effort(lab));
+        let effort = effort(lab);
+        let seen = ask_one(lab, form, effort)?;
         let [rate, error, theory] = [seen.rate, seen.error, form.theory()].map(|of| of * 100.0);
         claims.extend(paper.map(|paper| beside(form, paper, rate, error)));
         // The engine's positions err no more often than the theory has it.
@@ -144,7 +156,8 @@ fn rates(
         });
     }
     let (x, y) = ("row of the table", "false positives, %");
-    Findings::of("", [table], [Panel::new(title, x, y, lines)], claims)
+    let panel = Panel::new(title, x, y, lines);
+    Ok(Findings::of("", [table], [panel], claims))
 }
 
 pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
@@ -155,7 +168,8 @@ pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
         ..STANDARD
     });
     let ways = [Derive::Independent, MURMUR, MD5, ENGINE];
-    let all = ask(&ways, &forms, effort(lab));
+    let effort = effort(lab);
+    let all = ask(lab, &ways, &forms, effort)?;
     let table = Report::of("False positives of empty lookups", &all, |(form, seen)| {
         row! {
             "bits per key": form.bits_per_key,
@@ -196,18 +210,18 @@ const LAST: usize = SIZES.len() - 1;
 
 /// Nanoseconds of lookups of absent keys in one filter, by key size, in each of the ways.
 fn times<const N: usize>(
-    lab: &Lab<'_>,
+    lab: &mut Lab<'_>,
     ways: [Derive; N],
     form: Setting,
     place: &str,
-) -> ([Vec<f64>; N], Findings) {
+) -> Result<([Vec<f64>; N], Findings)> {
     let effort = Effort {
         filters: 1,
         lookups: lab.scale.pick(1_000, 60_000, 100_000, 100_000),
         seed: lab.seed,
     };
     let forms = SIZES.map(|key_size| Setting { key_size, ..form });
-    let all = ask(&ways, &forms, effort);
+    let all = ask(lab, &ways, &forms, effort)?;
     let title = "Nanoseconds of a lookup of an absent key, median";
     let table = Report::of(title, &all, |(form, seen)| {
         row! { "key B": form.key_size, "hashes": form.derive.name(), "ns": seen.ns }
@@ -223,12 +237,12 @@ fn times<const N: usize>(
         let of = all.iter().filter(|(form, _)| form.derive == way);
         of.map(|(_, seen)| seen.ns).collect()
     };
-    (ways.map(of), Findings::of("", [table], [panel], []))
+    Ok((ways.map(of), Findings::of("", [table], [panel], [])))
 }
 
 pub(super) fn figure_4(lab: &mut Lab<'_>) -> Result<Findings> {
     let ways = [Derive::Independent, MD5, MURMUR, ENGINE];
-    let ([seven, md5, murmur, ours], mut findings) = times(lab, ways, STANDARD, "one filter");
+    let ([seven, md5, murmur, ours], mut findings) = times(lab, ways, STANDARD, "one filter")?;
     let saved: Vec<f64> = seven.iter().zip(&murmur).map(|(a, b)| a - b).collect();
     let unordered = |&at: &usize| murmur[at] >= md5[at] || md5[at] >= seven[at];
     let what = "nanoseconds that one MurmurHash64 saves over seven functions, keys of 8 to 512 B (no step down by a tenth)";
@@ -249,15 +263,15 @@ pub(super) fn figure_4(lab: &mut Lab<'_>) -> Result<Findings> {
 
 pub(super) fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
     let ways = UNITS.map(|(derive, _)| derive);
-    let ([rotated, xxh, crc, _], mut findings) = times(lab, ways, IN_UNITS, "seven units");
+    let ([rotated, xxh, crc, _], mut findings) = times(lab, ways, IN_UNITS, "seven units")?;
     // The slower of the two.
     let double: Vec<f64> = xxh.iter().zip(&crc).map(|(a, b)| a.max(*b)).collect();
     let ratios: Vec<f64> = double.iter().zip(&rotated).map(|(a, b)| a / b).collect();
     let most = ratios.iter().copied().fold(0.0, f64::max);
     let saved = [0, LAST].map(|at| double[at] - rotated[at]);
     let batches = lab.scale.pick(3, 51, 301, 301);
-    let [murmur, xxh, crc] = [Hash::Murmur64, Hash::Xxh64, Hash::Crc]
-        .map(|hash| micro::hash_ns(hash, SIZES[LAST], batches, lab.seed));
+    let hashes = [Hash::Murmur64, Hash::Xxh64, Hash::Crc];
+    let [murmur, xxh, crc] = micro::hashes_ns(lab, hashes, SIZES[LAST], batches)?;
     let two = (murmur + xxh.max(crc)) / murmur;
     let what = "time with double hashing (the slower of XXH64 and CRC-32C second) over rotation, by key size";
     findings.claims.push(Claim::up_to(what, 3.0, &ratios)

@@ -1,6 +1,7 @@
 //! One Bloom filter and hash functions outside the engine: how long a hash takes, how often a
 //! filter errs by the way its positions are derived, and how long a lookup takes. One thread.
 use crate::report::median;
+use crate::reproduce::prelude::*;
 use crate::workload::{Random, random};
 use md5::Digest as _;
 use rand_xoshiro::rand_core::Rng as _;
@@ -23,7 +24,7 @@ const BATCH: usize = 500;
 const MAX_POSITIONS: usize = 16;
 
 /// A hash function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) enum Hash {
     /// XXH3, 64 bits: the engine's.
     Xxh3,
@@ -101,7 +102,7 @@ fn murmur64(key: &[u8], seed: u64) -> u64 {
 }
 
 /// How a filter's positions come from a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) enum Derive {
     /// A hash function for each.
     Independent,
@@ -156,7 +157,7 @@ impl Derive {
 }
 
 /// A Bloom filter's form.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(super) struct Setting {
     pub(super) derive: Derive,
     /// Bytes of a key.
@@ -246,8 +247,24 @@ pub(super) fn hash_ns(hash: Hash, size: usize, batches: usize, seed: u64) -> f64
     median(&times).unwrap_or(f64::NAN)
 }
 
+/// The same of several, measured once.
+pub(super) fn hashes_ns<const N: usize>(
+    lab: &mut Lab<'_>,
+    hashes: [Hash; N],
+    size: usize,
+    batches: usize,
+) -> Result<[f64; N]> {
+    let mut times = [f64::NAN; N];
+    for (time, hash) in times.iter_mut().zip(hashes) {
+        let asked = (hash, size, batches, lab.seed);
+        let measure = || hash_ns(hash, size, batches, asked.3);
+        *time = lab.measured("hash", &asked, |_| Ok(measure()))?;
+    }
+    Ok(times)
+}
+
 /// How many filters of [`KEYS`] keys are made, and how many absent keys each is asked for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, serde::Serialize)]
 pub(super) struct Effort {
     pub(super) filters: usize,
     pub(super) lookups: usize,
@@ -255,6 +272,7 @@ pub(super) struct Effort {
 }
 
 /// What came out.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Seen {
     /// Share of absent keys that pass.
     pub(super) rate: f64,

@@ -23,7 +23,10 @@ const FUNCTIONS: [(Hash, Option<f64>); 6] = [
 ];
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let memory = memory_ns(lab.scale.pick(4, 64, 256, 256), lab.seed);
+    let copied = (lab.scale.pick(4, 64, 256, 256), lab.seed);
+    let memory = lab.measured("copied page", &copied, |_| {
+        Ok(memory_ns(copied.0, copied.1))
+    })?;
     let mut rows: Vec<(String, Option<f64>, f64)> = vec![
         modelled("an HDD", 4.6e6, Device::Hdd),
         modelled("a SATA SSD", 113e3, Device::SataSsd),
@@ -32,7 +35,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         ("page in memory, copied".into(), Some(MEMORY), memory),
     ];
     let batches = lab.scale.pick(3, 101, 301, 301);
-    let times = FUNCTIONS.map(|(hash, _)| micro::hash_ns(hash, KEY, batches, lab.seed));
+    let hashes = FUNCTIONS.map(|(hash, _)| hash);
+    let times = micro::hashes_ns(lab, hashes, KEY, batches)?;
     let [xxh3, .., murmur, _, _] = times;
     let mut claims = Vec::new();
     let what = "MurmurHash64 of 1 KB over copying a page in memory";

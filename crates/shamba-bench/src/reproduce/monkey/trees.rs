@@ -65,26 +65,50 @@ pub(super) fn setting(lab: &Lab<'_>) -> String {
 /// Measures lookups in a tree, unless another figure has: a point for each kind.
 pub(super) fn measure(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Result<Vec<Point>> {
     let count = count(lab);
-    lab.once(&(tree, kinds), || tree.measure(kinds, count))
+    lab.measured("full tree", &(tree, kinds, count), |_| {
+        tree.measure(kinds, count)
+    })
 }
 
-/// Measures lookups in a tree whose filters come out with the bits per key that are asked for:
-/// while it grows, a tree with Monkey's filters gets some more. Trees to be compared have equal
-/// memory so.
+/// Memory is equal if it differs by no more than this part.
+const EQUAL: f64 = 0.01;
+
+/// So many trees are written to find one of equal memory.
+const TRIES: usize = 6;
+
+/// Measures lookups in a tree whose filters come out with the bits per key that are asked for, or as
+/// near to them as there is one: while it grows, a tree with Monkey's filters gets some more, and
+/// levels have filters or none. Trees to be compared have equal memory so.
 pub(super) fn equal(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Result<Vec<Point>> {
-    let asked = tree.bits_per_key;
-    let got = lab.once(&tree, || tree.real_bits_per_key())?;
-    let bits_per_key = match tree.filters {
-        // So few that a tree has none at all stay what they are.
-        _ if got <= asked / 2.0 => asked,
-        Filters::Uniform => asked,
-        _ => asked * asked / got,
-    };
-    let tree = FullTree {
+    let wanted = tree.bits_per_key;
+    let with = |bits_per_key| FullTree {
         bits_per_key,
         ..tree
     };
-    measure(lab, tree, kinds)
+    // What to ask for and what comes of it: the nearest, and the nearest on each side.
+    let mut asked = wanted;
+    let mut best: Option<(f64, f64)> = None;
+    let (mut below, mut above) = (None, None);
+    for _ in 0..TRIES {
+        let tried = with(asked);
+        let got = lab.measured("bits", &tried, |_| tried.real_bits_per_key())?;
+        let off = |got: f64| (got / wanted - 1.0).abs();
+        if best.is_none_or(|(_, nearest)| off(got) < off(nearest)) {
+            best = Some((asked, got));
+        }
+        // So few that a tree has none at all stay what they are.
+        if off(got) <= EQUAL || got <= wanted / 2.0 || tree.filters == Filters::Uniform {
+            break;
+        }
+        *(if got < wanted { &mut below } else { &mut above }) = Some((asked, got));
+        asked = match (below, above) {
+            (Some((low, less)), Some((high, more))) if less < more => {
+                low + (high - low) * (wanted - less) / (more - less)
+            }
+            _ => asked * wanted / got,
+        };
+    }
+    measure(lab, with(best.map_or(wanted, |(asked, _)| asked)), kinds)
 }
 
 /// Lookups of these kinds in each of the trees with each of these filters, by [`measure`] or

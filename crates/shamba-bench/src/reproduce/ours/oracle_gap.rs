@@ -10,7 +10,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let settings = Settings {
         store: Store::standard(
             &["shamba"],
-            lab.home().to_owned(),
+            lab.home()?.to_owned(),
             lab.scale.entries(),
             lab.seed,
         ),

@@ -21,6 +21,17 @@ pub(super) fn best<'a>(settings: &[&'a str], found: &'a [Found]) -> Option<(&'a 
     all.min_by(|(_, a), (_, b)| a.pages().total_cmp(&b.pages()))
 }
 
+/// So many settings of a cell are measured with other seeds than the first.
+pub(super) const FEW: usize = 3;
+
+/// The [`FEW`] settings that read least in a cell.
+pub(super) fn best_few<'a>(settings: &[&'a str], found: &[Found]) -> Vec<&'a str> {
+    let mut all: Vec<_> = settings.iter().copied().zip(found).collect();
+    all.sort_by(|(_, a), (_, b)| a.pages().total_cmp(&b.pages()));
+    let few = all.into_iter().take(FEW);
+    few.map(|(name, _)| name).collect()
+}
+
 /// Pages per lookup of every setting, and the best one, of cells that have what the settings found.
 pub(super) fn table(settings: &[&str], cells: &[Point]) -> Report {
     let title = "Pages read per lookup, by setting of RocksDB";
@@ -61,6 +72,9 @@ mod tests {
         let (name, least) = best(&settings, &all).unwrap();
         assert_eq!((name, least.pages()), (settings[1], 2.0));
         assert!(best(&settings, &[]).is_none());
+        let four = ["rocksdb:d", "rocksdb:a", "rocksdb:b", "rocksdb:c"];
+        let few = best_few(&four, &[found(9), found(3), found(2), found(4)]);
+        assert_eq!(few, ["rocksdb:b", "rocksdb:a", "rocksdb:c"]);
         let cell = Point {
             distribution: DISTRIBUTIONS[0],
             positive: 1.0,

@@ -19,7 +19,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         threads: THREADS.to_vec(),
         repeat: lab.scale.pick(1, 1, 2, 3),
         write_rate: 20_000,
-        dir: lab.home().to_owned(),
+        dir: lab.home()?.to_owned(),
         seed: lab.seed,
     };
     let compared = compare::run(&settings, &mut |line| lab.note(line))?;

@@ -1,0 +1,266 @@
+//! What was measured, kept: every result of a measurement by what was asked for, with the build and
+//! the machine, as a line of a file. A run that goes on takes those of its own build; judging takes
+//! those of another, and measures nothing.
+//!
+//! So what is measured and what is said of it are apart: a verdict that turns out wrong is mended,
+//! and all that was measured is judged again. One thread owns a journal.
+use super::machine::Place;
+use crate::provenance::Build;
+use crate::{Error, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The name of the file in a folder of results.
+pub(super) const FILE: &str = "measurements.jsonl";
+
+/// What compressed files of it end with.
+const COMPRESSED: &str = "zst";
+
+/// A line.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+struct Line {
+    place: Place,
+    /// What kind of measurement it is, and all that decides what comes out.
+    asked: (String, Value),
+    /// `None` where the process was killed for want of memory.
+    found: Option<Value>,
+    /// What it took.
+    seconds: f64,
+}
+
+/// Measurements, and whether there can be others.
+pub(super) struct Journal {
+    kept: HashMap<String, Line>,
+    /// Where others are kept; `None` if there are none.
+    file: Option<PathBuf>,
+    here: Place,
+    /// Since [`begin`](Self::begin): the place of what was taken from it, and what that took.
+    place: Option<Place>,
+    seconds: f64,
+    /// What was counted in the seconds of anything.
+    counted: HashSet<String>,
+}
+
+impl Journal {
+    /// One that keeps what is measured in `file`. With `resume` what this build has measured there
+    /// is taken; how many lines there are of others comes with it.
+    pub(super) fn measuring(file: PathBuf, resume: bool) -> Result<(Self, usize)> {
+        let lines = match File::open(&file) {
+            Ok(text) if resume => lines(text)?,
+            Ok(_) => {
+                std::fs::remove_file(&file)?;
+                Vec::new()
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let own = |line: &Line| line.place.build == *Build::running();
+        let (own, others): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(own);
+        Ok((Self::of(own, Some(file))?, others.len()))
+    }
+
+    /// One of what a file has, for judging.
+    pub(super) fn judging(file: &Path) -> Result<Self> {
+        let unread = |error| Error::InvalidSetting(format!("{}: {error}", file.display()));
+        let text = File::open(file).map_err(unread)?;
+        let compressed = file.extension().is_some_and(|of| of == COMPRESSED);
+        let lines = if compressed {
+            lines(zstd::Decoder::new(text)?)?
+        } else {
+            lines(text)?
+        };
+        Self::of(lines, None)
+    }
+
+    fn of(lines: Vec<Line>, file: Option<PathBuf>) -> Result<Self> {
+        let named = |line: Line| Ok((name(&line.asked)?, line));
+        Ok(Self {
+            kept: lines.into_iter().map(named).collect::<Result<_>>()?,
+            file,
+            here: Place::here(),
+            place: None,
+            seconds: 0.0,
+            counted: HashSet::new(),
+        })
+    }
+
+    /// Whether nothing is measured.
+    pub(super) fn is_judging(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// From here on [`taken`](Self::taken) tells of another experiment.
+    pub(super) fn begin(&mut self) {
+        self.place = None;
+        self.seconds = 0.0;
+    }
+
+    /// Where what was taken since [`begin`](Self::begin) had been measured, and the seconds of it
+    /// that were in no other experiment's.
+    pub(super) fn taken(&self) -> (Option<Place>, f64) {
+        (self.place.clone(), self.seconds)
+    }
+
+    /// What was found, if it was measured.
+    pub(super) fn find<T: DeserializeOwned>(
+        &mut self,
+        kind: &str,
+        asked: &impl Serialize,
+    ) -> Result<Option<T>> {
+        let name = name(&(kind.to_owned(), serde_json::to_value(asked)?))?;
+        let Some(line) = self.kept.get(&name) else {
+            return match self.file {
+                Some(_) => Ok(None),
+                None => Err(Error::NotMeasured(name)),
+            };
+        };
+        match &self.place {
+            Some(place) if place.build != line.place.build => {
+                let two = format!(
+                    "measurements of one experiment are of {} and of {}",
+                    place.build.commit, line.place.build.commit
+                );
+                return Err(Error::InvalidSetting(two));
+            }
+            Some(_) => {}
+            None => self.place = Some(line.place.clone()),
+        }
+        if self.counted.insert(name.clone()) {
+            self.seconds += line.seconds;
+        }
+        match &line.found {
+            Some(found) => Ok(Some(serde_json::from_value(found.clone())?)),
+            None => Err(Error::Killed(name)),
+        }
+    }
+
+    /// Keeps what was measured, since `start`.
+    pub(super) fn keep<T: Serialize>(
+        &mut self,
+        kind: &str,
+        asked: &impl Serialize,
+        start: Instant,
+        found: &Result<T>,
+    ) -> Result<()> {
+        let found = match found {
+            Ok(found) => Some(serde_json::to_value(found)?),
+            Err(Error::Killed(_)) => None,
+            Err(_) => return Ok(()),
+        };
+        let line = Line {
+            place: self.here.clone(),
+            asked: (kind.to_owned(), serde_json::to_value(asked)?),
+            found,
+            seconds: start.elapsed().as_secs_f64(),
+        };
+        if let Some(file) = &self.file {
+            let mut text = serde_json::to_vec(&line)?;
+            text.push(b'\n');
+            let mut file = OpenOptions::new().create(true).append(true).open(file)?;
+            file.write_all(&text)?;
+        }
+        let name = name(&line.asked)?;
+        self.counted.insert(name.clone());
+        self.kept.insert(name, line);
+        Ok(())
+    }
+}
+
+/// What a measurement is known by.
+fn name((kind, asked): &(String, Value)) -> Result<String> {
+    Ok(format!("{kind} {}", serde_json::to_string(asked)?))
+}
+
+/// The lines of a file; the last may have been cut off.
+fn lines(text: impl Read) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for line in BufReader::new(text).lines() {
+        lines.extend(serde_json::from_str::<Line>(&line?));
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(journal: &mut Journal, asked: u32, found: Result<f64>) {
+        let start = Instant::now();
+        journal.keep("speed", &asked, start, &found).unwrap();
+    }
+
+    #[test]
+    fn what_was_measured_is_taken_again_and_nothing_else_is_there_to_judge() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(FILE);
+        let (mut journal, _) = Journal::measuring(file.clone(), false).unwrap();
+        assert_eq!(journal.find::<f64>("speed", &1).unwrap(), None);
+        measured(&mut journal, 1, Ok(2.5));
+        measured(&mut journal, 2, Err(Error::Killed("too large".into())));
+        measured(&mut journal, 3, Err(Error::Child("failed".into())));
+        // A line that was cut off.
+        let mut text = std::fs::read(&file).unwrap();
+        text.extend_from_slice(b"{\"place\"");
+        std::fs::write(&file, &text).unwrap();
+        let (resumed, others) = Journal::measuring(file.clone(), true).unwrap();
+        assert_eq!(others, 0);
+        let packed = dir.path().join("measurements.jsonl.zst");
+        std::fs::write(&packed, zstd::encode_all(&text[..], 1).unwrap()).unwrap();
+        for mut journal in [resumed, Journal::judging(&packed).unwrap()] {
+            assert_eq!(journal.find("speed", &1).unwrap(), Some(2.5));
+            let killed = journal.find::<f64>("speed", &2);
+            assert!(matches!(killed, Err(Error::Killed(_))), "{killed:?}");
+            let (place, seconds) = journal.taken();
+            assert_eq!(place, Some(journal.here.clone()));
+            assert!(seconds > 0.0);
+            journal.begin();
+            assert_eq!(journal.taken(), (None, 0.0));
+            // What took the time was another experiment's.
+            journal.find::<f64>("speed", &1).unwrap();
+            assert_eq!(journal.taken().1, 0.0);
+            let third = journal.find::<f64>("speed", &3);
+            match journal.is_judging() {
+                true => assert!(matches!(third, Err(Error::NotMeasured(_))), "{third:?}"),
+                false => assert_eq!(third.unwrap(), None),
+            }
+        }
+        let (_, _) = Journal::measuring(file.clone(), false).unwrap();
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn what_other_builds_measured_is_judged_and_not_gone_on_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(FILE);
+        let line = |commit: &str, asked: u32| {
+            let mut place = Place::here();
+            place.build.commit = commit.to_owned();
+            serde_json::to_string(&Line {
+                place,
+                asked: ("speed".to_owned(), asked.into()),
+                found: Some(7.0.into()),
+                seconds: 1.0,
+            })
+            .unwrap()
+        };
+        let text = format!("{}\n{}\n", line("before", 1), line("after", 2));
+        std::fs::write(&file, text).unwrap();
+        let (mut own, others) = Journal::measuring(file.clone(), true).unwrap();
+        assert_eq!(others, 2);
+        assert_eq!(own.find::<f64>("speed", &1).unwrap(), None);
+        let mut judging = Journal::judging(&file).unwrap();
+        assert_eq!(judging.find("speed", &1).unwrap(), Some(7.0));
+        let two = judging.find::<f64>("speed", &2).unwrap_err().to_string();
+        assert!(two.contains("before and of after"), "{two}");
+        judging.begin();
+        assert_eq!(judging.find("speed", &2).unwrap(), Some(7.0));
+        let nowhere = Journal::judging(&dir.path().join("none"));
+        assert!(matches!(nowhere, Err(Error::InvalidSetting(_))));
+    }
+}
