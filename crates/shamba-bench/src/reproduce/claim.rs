@@ -18,7 +18,7 @@ pub(super) const TOLERANCE: f64 = 0.1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Less than a tenth below the paper's figure or range.
+    /// More than a tenth below the paper's figure or range.
     Below,
     /// The paper's figure or range, give or take a tenth.
     Within,
@@ -86,6 +86,9 @@ pub struct Claim {
     pub ranges: Option<[(f64, f64); 2]>,
     /// What follows.
     pub verdict: Verdict,
+    /// Of what a model alone gave, the verdict that would follow if it had been measured.
+    #[serde(default)]
+    pub by_model: Option<Verdict>,
     /// Why it differs, where a check of that cause ran in the same run and held; of what cannot be
     /// compared, why not.
     pub cause: Option<String>,
@@ -114,19 +117,26 @@ impl Claim {
     /// below if the lower end is below the paper's, above if the upper end is above it.
     pub fn range(what: impl Into<String>, (from, to): (f64, f64), measured: &[f64]) -> Self {
         let (least, most) = (least_of(measured), most_of(measured));
-        let slack = |end: f64| TOLERANCE * end.abs();
-        // What is no number falls short.
-        let verdict = if least.is_nan() || least < from - slack(from) {
-            Verdict::Below
-        } else if most > to + slack(to) {
-            Verdict::Above
-        } else {
-            Verdict::Within
-        };
+        let verdict = beside((from, to), (least, most));
         Self {
             ranges: finite([(from, to), (least, most)]),
             ..Self::new(what, ends(from, to), ends(least, most), verdict)
         }
+    }
+
+    /// The same claim with another range measured, of several: the verdict is its own, if one
+    /// follows from ranges.
+    pub(super) fn with_range(mut self, (least, most): (f64, f64)) -> Self {
+        if let Some([claimed, measured]) = &mut self.ranges {
+            *measured = (least, most);
+            let verdict = beside(*claimed, *measured);
+            self.measured = ends(least, most);
+            let of = self.by_model.as_mut().unwrap_or(&mut self.verdict);
+            if matches!(of, Verdict::Below | Verdict::Within | Verdict::Above) {
+                *of = verdict;
+            }
+        }
+        self
     }
 
     /// What is claimed and what was measured, where both are one number.
@@ -222,17 +232,34 @@ impl Claim {
         }
     }
 
-    /// The numbers are a model's: no verdict follows from them.
+    /// The numbers are a model's: whether the model agrees with the paper is told, and no verdict
+    /// follows from it.
     #[must_use]
     pub fn by_model(mut self) -> Self {
-        self.verdict = Verdict::ModelOnly;
+        if self.verdict != Verdict::NotComparable {
+            self.by_model = Some(self.verdict);
+            self.verdict = Verdict::ModelOnly;
+        }
         self
+    }
+
+    /// What follows, of a model or not.
+    pub(super) fn follows(&self) -> Verdict {
+        self.by_model.unwrap_or(self.verdict)
+    }
+
+    /// The verdict in words, with what a model has.
+    pub fn in_words(&self) -> String {
+        match self.by_model {
+            Some(model) => format!("{} ({model})", self.verdict),
+            None => self.verdict.to_string(),
+        }
     }
 
     /// Why it differs from what was claimed: where `checked` in this run, and found so.
     #[must_use]
     pub fn because(mut self, checked: bool, cause: impl Into<String>) -> Self {
-        if checked && self.verdict.differs() {
+        if checked && self.follows().differs() {
             self.cause = Some(cause.into());
         }
         self
@@ -243,8 +270,12 @@ impl Claim {
     pub fn explanation(&self) -> Option<String> {
         let why = match &self.cause {
             Some(reason) if self.verdict == Verdict::NotComparable => Some(reason.clone()),
+            Some(place) if place.starts_with(WHERE) => Some(place.clone()),
             Some(cause) => Some(format!("Cause: {cause}")),
-            None => self.verdict.differs().then(|| "Not explained.".to_owned()),
+            None => self
+                .follows()
+                .differs()
+                .then(|| "Not explained.".to_owned()),
         };
         if self.by_seed.is_empty() {
             return why;
@@ -266,9 +297,25 @@ impl Claim {
             measured: measured.into(),
             ranges: None,
             verdict,
+            by_model: None,
             cause: None,
             by_seed: Vec::new(),
         }
+    }
+}
+
+/// What is said of where a difference lies begins so: it is no cause.
+pub(super) const WHERE: &str = "Where: ";
+
+/// What follows from a range of the paper and one that was measured; what is no number falls short.
+fn beside((from, to): (f64, f64), (least, most): (f64, f64)) -> Verdict {
+    let slack = |end: f64| TOLERANCE * end.abs();
+    if least.is_nan() || least < from - slack(from) {
+        Verdict::Below
+    } else if most > to + slack(to) {
+        Verdict::Above
+    } else {
+        Verdict::Within
     }
 }
 
@@ -504,7 +551,19 @@ mod tests {
     fn a_model_s_number_and_what_cannot_be_compared_show_nothing() {
         let claim = Claim::figure("", 2.0, 2.0).by_model();
         assert_eq!(claim.verdict, Verdict::ModelOnly);
-        assert_eq!(Claim::figure("", 2.0, 9.0).by_model().explanation(), None);
+        assert_eq!(claim.in_words(), "model only (within)");
+        let claim = Claim::figure("", 2.0, 9.0).by_model();
+        assert_eq!(claim.in_words(), "model only (above)");
+        assert_eq!(claim.explanation().as_deref(), Some("Not explained."));
+        let claim = claim.because(true, "another curve");
+        assert_eq!(claim.explanation().as_deref(), Some("Cause: another curve"));
+        let claim = claim.with_range((2.0, 2.1));
+        assert_eq!(
+            (claim.verdict, claim.follows(), &*claim.measured),
+            (Verdict::ModelOnly, Verdict::Within, "2.00 to 2.10")
+        );
+        let none = Claim::not_comparable("", "", "no device").by_model();
+        assert_eq!(none.verdict, Verdict::NotComparable);
         let claim = Claim::not_comparable("", "4x", "it gives no time");
         assert_eq!(claim.verdict, Verdict::NotComparable);
         assert_eq!(claim.explanation().as_deref(), Some("it gives no time"));

@@ -6,7 +6,7 @@ use super::claim::{Claim, TOLERANCE, Verdict};
 use super::ours::pressure::CONTAINED;
 use super::ours::rocksdb::BEST;
 use super::page::{folded, places, source};
-use super::{Ended, Experiment, Findings};
+use super::{Ended, Experiment, Findings, seeds};
 use crate::plot::{self, Dots, Panel, Series};
 use crate::report::{Cell, Report, median};
 use crate::{Result, compare, engine, row};
@@ -65,7 +65,12 @@ fn picture(
 
 /// How many times fewer pages than RocksDB at its best, where it loses, and the picture.
 fn pressure(dir: &Path, findings: &Findings) -> Result<String> {
-    let cells = findings.tables.first().map_or_else(Vec::new, beside);
+    let spread = findings
+        .tables
+        .get(1)
+        .filter(|table| seeds::is_spread(table));
+    let cells = findings.tables.first();
+    let cells = cells.map_or_else(Vec::new, |table| beside(table, spread));
     let mut text = match cells[..] {
         [] => "RocksDB is not among these results.\n\n".to_owned(),
         _ => told(&cells),
@@ -95,6 +100,8 @@ struct Beside {
     percent: f64,
     ours: f64,
     theirs: f64,
+    /// Whether no seed has it the other way round.
+    is_certain: bool,
 }
 
 impl Beside {
@@ -116,22 +123,31 @@ impl Beside {
     }
 }
 
-/// The cells of a table of pages in which both this engine and RocksDB stand.
-fn beside(table: &Report) -> Vec<Beside> {
-    let cell = |row: &Vec<Cell>| {
+/// The cells of a table of pages in which both this engine and RocksDB stand; `spread` has the
+/// lowest and highest of the seeds.
+fn beside(table: &Report, spread: Option<&Report>) -> Vec<Beside> {
+    let cell = |(at, row): (usize, &Vec<Cell>)| {
         let kind = match table.number(row, "existing")? {
             0.0 => "absent keys".to_owned(),
             1.0 => "existing keys".to_owned(),
             share => format!("{:.0} % existing", share * 100.0),
         };
+        let [ours, theirs] = [OURS, BEST].map(|engine| table.number(row, engine));
+        let (ours, theirs) = (ours?, theirs?);
+        let ends = |engine, number| {
+            let ends = spread.and_then(|spread| seeds::ends(spread, at, engine));
+            ends.unwrap_or((number, number))
+        };
+        let (ours_ends, their_ends) = (ends(OURS, ours), ends(BEST, theirs));
         Some(Beside {
             place: format!("{}, {kind}", row.first()?),
             percent: table.number(row, "budget %")?,
-            ours: table.number(row, OURS)?,
-            theirs: table.number(row, BEST)?,
+            ours,
+            theirs,
+            is_certain: ours_ends.1 < their_ends.0 || their_ends.1 < ours_ends.0,
         })
     };
-    table.rows.iter().filter_map(cell).collect()
+    table.rows.iter().enumerate().filter_map(cell).collect()
 }
 
 /// The two sentences: how many times fewer pages, and where more.
@@ -152,20 +168,26 @@ fn told(cells: &[Beside]) -> String {
         [] => ".".to_owned(),
         _ => format!(", with more memory {}.", range(&more)),
     };
-    let mut lost: Vec<&Beside> = cells.iter().filter(|cell| cell.times() < 1.0).collect();
+    let less = cells.iter().filter(|cell| cell.times() < 1.0);
+    let mut lost: Vec<&Beside> = less.filter(|cell| cell.is_certain).collect();
     lost.sort_by(|a, b| a.times().total_cmp(&b.times()));
+    let level = cells.iter().filter(|cell| !cell.is_certain).count();
+    let level = match level {
+        0 => String::new(),
+        _ => format!(" In {level} the ranges of the seeds meet, and neither is ahead."),
+    };
     let (count, all) = (lost.len(), cells.len());
     let lost: Vec<String> = lost.into_iter().map(Beside::told).collect();
     let lost = match count {
-        0 => format!("In none of the {all} cells is RocksDB's less."),
+        0 => format!("In none of the {all} cells is RocksDB's less.{level}"),
         _ => format!(
-            "**SHaMBa loses to it in {count} of {all} cells**: {}.",
+            "**SHaMBa loses to it in {count} of {all} cells**: {}.{level}",
             lost.join("; ")
         ),
     };
     format!(
         "With memory for {least} % of the filters and indexes RocksDB, with the best of its settings for \
-         each kind of lookup, reads **{}** the pages of this engine with its one default setting{more} \
+         each cell, reads **{}** the pages of this engine with its one default setting{more} \
          {lost}\n\n",
         range(&short)
     )
@@ -253,7 +275,8 @@ fn headlines(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<String> {
             "claim": claim.what.clone(),
             "claimed": claim.claimed.clone(),
             "measured": claim.measured.clone(),
-            "verdict": claim.verdict.to_string(),
+            "verdict": claim.in_words(),
+            "why": claim.explanation().unwrap_or_default(),
         }
     });
     let dots = beside_the_papers(&claims);
@@ -317,7 +340,7 @@ mod tests {
 
     #[test]
     fn the_sentences_say_how_much_less_is_read_and_where_more() {
-        let text = told(&beside(&pages()));
+        let text = told(&beside(&pages(), None));
         assert!(text.contains("1.10 to 1.50 times (median 1.30)"), "{text}");
         assert!(
             text.contains("with more memory 0.83 to 3.00 times"),
@@ -331,7 +354,17 @@ mod tests {
         );
         let mut table = pages();
         table.rows.pop();
-        assert!(told(&beside(&table)).contains("In none of the 3 cells"));
+        assert!(told(&beside(&table, None)).contains("In none of the 3 cells"));
+        // With one seed ours, with another RocksDB's.
+        let mut spread = pages();
+        let [ours, theirs] = [OURS, BEST].map(|name| spread.column(name).unwrap());
+        spread.rows[3][ours] = "0.400 to 0.700".into();
+        spread.rows[3][theirs] = "0.450 to 0.500".into();
+        let text = told(&beside(&pages(), Some(&spread)));
+        assert!(
+            text.contains("In none of the 4 cells is RocksDB's less. In 1 the ranges"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -373,7 +373,7 @@ fn measured_with(
         let found = judged(experiment, run, lab)?;
         all.push(experiment.complete(lab.scale, found));
     }
-    Ok(seeds::merge(all))
+    Ok(seeds::merge(all, seeds.start))
 }
 
 /// Runs one experiment with one seed. Of one that measures apart from the journal, the journal has

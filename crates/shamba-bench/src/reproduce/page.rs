@@ -188,7 +188,7 @@ fn claims_table([what, whose]: [&str; 2], claims: &[&Claim]) -> String {
             what: format!("{}{why}", claim.what),
             whose: claim.claimed.clone(),
             "measured": claim.measured.clone(),
-            "verdict": claim.verdict.to_string(),
+            "verdict": claim.in_words(),
         }
     });
     match claims {

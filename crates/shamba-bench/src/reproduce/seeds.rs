@@ -5,9 +5,32 @@ use super::claim::{Claim, Verdict, least_of, most_of};
 use crate::plot::{Panel, Series};
 use crate::report::{Cell, Report, median};
 
+/// What the title of a table of ranges ends with.
+const SPREAD: &str = ": lowest to highest of the seeds";
+
+/// Between the ends of a range.
+const TO: &str = " to ";
+
+/// Whether a table has the ranges of another.
+pub(super) fn is_spread(table: &Report) -> bool {
+    table.title.ends_with(SPREAD)
+}
+
+/// The lowest and the highest of the seeds in a table of ranges.
+pub(super) fn ends(spread: &Report, row: usize, column: &str) -> Option<(f64, f64)> {
+    match spread.rows.get(row)?.get(spread.column(column)?)? {
+        Cell::Number(number) => Some((*number, *number)),
+        Cell::Text(text) => {
+            let (least, most) = text.split_once(TO)?;
+            Some((least.parse().ok()?, most.parse().ok()?))
+        }
+        _ => None,
+    }
+}
+
 /// One of all. The first says what was measured; what has not the same shape in every run is taken
 /// from it alone.
-pub(super) fn merge(mut all: Vec<Findings>) -> Findings {
+pub(super) fn merge(mut all: Vec<Findings>, first_seed: u64) -> Findings {
     if all.len() < 2 {
         return all.pop().unwrap_or_default();
     }
@@ -30,7 +53,7 @@ pub(super) fn merge(mut all: Vec<Findings>) -> Findings {
     let claims = all[0].claims.iter().map(|first| {
         let same = |one: &&Claim| one.what == first.what;
         let same = all.iter().flat_map(|one| one.claims.iter().find(same));
-        claim(&same.collect::<Vec<_>>())
+        claim(&same.collect::<Vec<_>>(), first_seed)
     });
     Findings {
         setting: format!(
@@ -65,7 +88,7 @@ fn same_rows(tables: &[&Report]) -> bool {
 /// The medians of tables with the same rows, and a table of ranges.
 fn medians(first: &Report, all: &[&Report]) -> (Report, Report) {
     let (mut medians, mut ranges) = (first.clone(), first.clone());
-    ranges.title = format!("{}: lowest to highest of the seeds", first.title);
+    ranges.title = format!("{}{SPREAD}", first.title);
     for row in 0..first.rows.len() {
         for column in 0..first.columns.len() {
             let cells = all.iter().map(|table| &table.rows[row][column]);
@@ -109,34 +132,67 @@ fn panel(first: &Panel, all: &[&Panel]) -> Panel {
     merged
 }
 
-/// A claim by all seeds: of numbers that of the median; of others it holds, or is met, if it does
-/// with each.
-fn claim(all: &[&Claim]) -> Claim {
-    let numbers = all.iter().map(|claim| Some((claim.numbers()?.1, *claim)));
-    let mut chosen = match numbers.collect::<Option<Vec<(f64, &Claim)>>>() {
-        Some(mut ordered) => {
-            ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let (least, most) = (ordered[0].0, ordered[ordered.len() - 1].0);
-            let mut median = ordered[ordered.len() / 2].1.clone();
-            if least < most {
-                median.measured += &format!(" ({})", range(least, most));
-            }
-            median
+/// A claim by all seeds: of numbers that of the median, of ranges that of the median of each end;
+/// of others it holds, or is met, if it does with each, and what was seen is told of the first with
+/// which it does not. A cause is one if it was with each seed that needs one.
+fn claim(all: &[&Claim], first_seed: u64) -> Claim {
+    let numbers = all.iter().map(|claim| Some(claim.numbers()?.1));
+    let ranges = all.iter().map(|claim| Some(claim.ranges?[1]));
+    let numbers: Option<Vec<f64>> = numbers.collect();
+    let ranges: Option<Vec<(f64, f64)>> = ranges.collect();
+    let mut chosen = if let Some(numbers) = numbers {
+        let mut ordered: Vec<(f64, &Claim)> =
+            numbers.into_iter().zip(all.iter().copied()).collect();
+        ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (least, most) = (ordered[0].0, ordered[ordered.len() - 1].0);
+        let mut median = ordered[ordered.len() / 2].1.clone();
+        if least < most {
+            median.measured += &format!(" ({})", range(least, most));
         }
-        None => {
+        median
+    } else if let Some(ranges) = ranges {
+        let (lower, upper): (Vec<f64>, Vec<f64>) = ranges.into_iter().unzip();
+        let ends = median(&lower).zip(median(&upper)).unwrap_or_default();
+        let mut merged = all[0].clone().with_range(ends);
+        let (least, most) = (least_of(&lower), most_of(&upper));
+        if (least, most) != ends {
+            merged.measured += &format!(" (with some seed {})", range(least, most));
+        }
+        merged
+    } else {
+        let lost = |claim: &&Claim| {
             let lost = [Verdict::DoesNotHold, Verdict::Missed];
-            let worst = all.iter().find(|claim| lost.contains(&claim.verdict));
-            (*worst.unwrap_or(&all[0])).clone()
+            lost.contains(&claim.follows())
+        };
+        let at = all.iter().position(lost).unwrap_or(0);
+        let mut seen = all[at].clone();
+        if all.iter().any(|claim| claim.measured != seen.measured) {
+            seen.measured += &format!(" (seed {})", first_seed + at as u64);
         }
+        seen
     };
-    if all.iter().any(|claim| claim.verdict != all[0].verdict) {
-        chosen.by_seed = all.iter().map(|claim| claim.verdict).collect();
+    let explained = all
+        .iter()
+        .filter(|claim| claim.follows().differs())
+        .all(|claim| claim.cause.is_some());
+    let why = all.iter().find(|claim| claim.cause.is_some());
+    chosen.cause = if chosen.verdict == Verdict::NotComparable {
+        chosen.cause
+    } else {
+        // Of several the one that is told of what is told.
+        let own = chosen
+            .cause
+            .or_else(|| why.and_then(|claim| claim.cause.clone()));
+        own.filter(|_| explained && chosen.by_model.unwrap_or(chosen.verdict).differs())
+    };
+    if all.iter().any(|claim| claim.follows() != all[0].follows()) {
+        chosen.by_seed = all.iter().map(|claim| claim.follows()).collect();
     }
     chosen
 }
 
 fn range(least: f64, most: f64) -> String {
-    format!("{} to {}", Cell::from(least), Cell::from(most))
+    format!("{}{TO}{}", Cell::from(least), Cell::from(most))
 }
 
 #[cfg(test)]
@@ -164,13 +220,13 @@ mod tests {
 
     fn merged(claims: impl Fn(f64) -> Claim, measured: [f64; 3]) -> Claim {
         let all = measured.map(|number| findings(number, vec![claims(number)]));
-        merge(all.into()).claims.remove(0)
+        merge(all.into(), 1).claims.remove(0)
     }
 
     #[test]
     fn tables_and_lines_have_medians_and_the_range() {
         let all = [1.0, 4.0, 2.0].map(|pages| findings(pages, Vec::new()));
-        let merged = merge(all.into());
+        let merged = merge(all.into(), 1);
         assert_eq!(merged.tables[0].rows[0][1], Cell::Number(2.0));
         assert_eq!(
             merged.tables[1].rows[0][1],
@@ -186,7 +242,7 @@ mod tests {
     fn a_table_with_other_rows_is_that_of_the_first_seed() {
         let mut other = findings(2.0, Vec::new());
         other.tables[0].push(vec!["theirs".into(), 3.0.into()]);
-        let merged = merge(vec![findings(1.0, Vec::new()), other]);
+        let merged = merge(vec![findings(1.0, Vec::new()), other], 1);
         assert_eq!(merged.tables.len(), 1);
         assert!(merged.tables[0].title.contains("first seed"));
         assert_eq!(merged.tables[0].rows[0][1], Cell::Number(1.0));
@@ -222,8 +278,49 @@ mod tests {
     }
 
     #[test]
+    fn ranges_have_the_median_of_each_end() {
+        let of = |ends: [(f64, f64); 3]| {
+            let all = ends.map(|(least, most)| {
+                let range = Claim::range("gain", (1.0, 2.0), &[least, most]);
+                findings(least, vec![range])
+            });
+            merge(all.into(), 1).claims.remove(0)
+        };
+        let claim = of([(0.5, 2.0), (1.0, 2.5), (1.2, 2.1)]);
+        assert_eq!(
+            (claim.verdict, &*claim.measured),
+            (
+                Verdict::Within,
+                "1.00 to 2.10 (with some seed 0.500 to 2.50)"
+            )
+        );
+        assert_eq!(
+            claim.by_seed,
+            [Verdict::Below, Verdict::Above, Verdict::Within]
+        );
+        let claim = of([(1.0, 2.0); 3]);
+        assert_eq!(&*claim.measured, "1.00 to 2.00");
+    }
+
+    #[test]
+    fn what_was_seen_is_told_of_its_seed_and_a_cause_is_one_with_all() {
+        let seen = |measured: f64| {
+            let seen = format!("{measured} of 3");
+            Claim::statement("order", "yes", seen, measured > 2.0).because(measured < 1.5, "cold")
+        };
+        assert_eq!(merged(seen, [3.0, 3.0, 3.0]).measured, "3 of 3");
+        let claim = merged(seen, [3.0, 1.0, 1.0]);
+        assert_eq!(
+            (&*claim.measured, claim.cause.as_deref()),
+            ("1 of 3 (seed 2)", Some("cold"))
+        );
+        let claim = merged(seen, [1.0, 2.0, 3.0]);
+        assert_eq!((&*claim.measured, claim.cause), ("1 of 3 (seed 1)", None));
+    }
+
+    #[test]
     fn one_run_stays_as_it_is() {
         let one = findings(1.0, Vec::new());
-        assert_eq!(merge(vec![one.clone()]).setting, one.setting);
+        assert_eq!(merge(vec![one.clone()], 1).setting, one.setting);
     }
 }

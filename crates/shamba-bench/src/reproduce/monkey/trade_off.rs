@@ -3,6 +3,7 @@
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point, WIDE};
 use crate::reproduce::prelude::*;
+use crate::reproduce::shamba::pressure::crossing;
 use shamba_model::merging;
 use shamba_model::tree::MergePolicy::{Leveling, Tiering};
 
@@ -92,17 +93,16 @@ pub(super) fn table(title: &str, curves: &Curves) -> Result<Report> {
 }
 
 /// The largest share of update cost that can be had for what uniform filters cost in lookups: from
-/// each point with uniform filters to the cheapest point with Monkey's that looks up no dearer.
+/// each point with uniform filters to where the curve with Monkey's, which falls as updates cost
+/// more, looks up no dearer.
 pub(super) fn largest_trade(curves: &Curves) -> f64 {
     let [from, to, _] = curves.each(|point| point.in_vain);
     let [from_updates, to_updates, _] = curves.each(update);
+    let mut curve: Vec<(f64, f64)> = to_updates.into_iter().zip(to).collect();
+    curve.sort_by(|a, b| a.0.total_cmp(&b.0));
     let saving = |(lookups, updates): (&f64, &f64)| {
-        let cheap = to.iter().zip(&to_updates);
-        let cheap = cheap.filter(|(cost, _)| **cost <= lookups * 1.02);
-        1.0 - cheap
-            .map(|(_, update)| *update)
-            .fold(f64::INFINITY, f64::min)
-            / updates
+        let reached = crossing(&curve, *lookups);
+        1.0 - reached.unwrap_or(f64::INFINITY) / updates
     };
     let savings = from.iter().zip(&from_updates).map(saving);
     savings.fold(f64::MIN, f64::max)
@@ -127,7 +127,8 @@ mod tests {
             at: update,
             points: points.into_iter().flat_map(both).collect(),
         };
-        // From the second to the first at equal lookups, and from the third to the second.
-        assert_eq!(largest_trade(&curves), 0.5);
+        // From the last, 2 searches at 4 updates, to where the other curve has 2: half-way between
+        // 4 at 1 and 1 at 2, over the logarithm.
+        assert_eq!(largest_trade(&curves), 1.0 - 1.5 / 4.0);
     }
 }

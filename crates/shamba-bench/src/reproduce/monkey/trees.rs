@@ -76,9 +76,9 @@ const EQUAL: f64 = 0.01;
 /// So many trees are written to find one of equal memory.
 const TRIES: usize = 6;
 
-/// Measures lookups in a tree whose filters come out with the bits per key that are asked for, or as
-/// near to them as there is one: while it grows, a tree with Monkey's filters gets some more, and
-/// levels have filters or none. Trees to be compared have equal memory so.
+/// Measures lookups in a tree whose filters come out with the bits per key that are asked for, or
+/// as near to them as there is one: while it grows, a tree with Monkey's filters gets some more,
+/// and levels have filters or none. Trees to be compared have equal memory so.
 pub(super) fn equal(lab: &mut Lab<'_>, tree: FullTree, kinds: &[Lookups]) -> Result<Vec<Point>> {
     let wanted = tree.bits_per_key;
     let with = |bits_per_key| FullTree {

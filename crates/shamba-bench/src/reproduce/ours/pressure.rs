@@ -120,22 +120,82 @@ fn killed(name: &str, engine: usize, points: &[Point]) -> Option<String> {
 
 /// The most memory that each engine's process had: the budget, and what comes on top of it.
 fn resident(engines: &[&str], points: &[Point]) -> Report {
-    let mib = |found: &Found| found.peak_own_memory as f64 / MIB as f64;
+    let mib = |found: &Found| match found.times.operations {
+        // It was killed.
+        0 => f64::NAN,
+        _ => found.peak_own_memory as f64 / MIB as f64,
+    };
     let title = "Resident memory of the process at most, without the program itself, MiB";
     pressure::table_of(title, engines, points, mib)
 }
 
-/// That the first engine reads no more than each of the others in any point.
+/// That the first engine reads no more than each of the others in any point at which both were
+/// measured.
 fn nowhere_worse(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     let others = engines.iter().enumerate().skip(1);
     let claims = others.map(|(at, engine)| {
-        let worse: Vec<&Point> = points.iter().filter(|p| p.pages(0) > p.pages(at)).collect();
+        let measured = |point: &&Point| [0, at].iter().all(|at| !point.pages(*at).is_nan());
+        let measured: Vec<&Point> = points.iter().filter(measured).collect();
+        let worse = measured.iter().filter(|p| p.pages(0) > p.pages(at));
+        let worse: Vec<&Point> = worse.copied().collect();
+        let killed = match points.len() - measured.len() {
+            0 => String::new(),
+            killed => format!(" (it was killed at {killed} others)"),
+        };
         Claim::everywhere(
-            format!("no more pages than {}", pressure::short(engine)),
-            points.len(),
+            format!("no more pages than {}{killed}", pressure::short(engine)),
+            measured.len(),
             &pressure::places(&worse, (0, at), Found::pages),
         )
         .as_goal()
     });
     claims.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::Verdict;
+
+    fn found(pages: Option<u64>) -> Found {
+        let mut found = Found::default();
+        if let Some(pages) = pages {
+            found.times.operations = 1;
+            for (kind, count) in [
+                ("data_pages", pages),
+                ("index_pages", 0),
+                ("filter_pages", 0),
+            ] {
+                found.counts.insert(kind.to_owned(), count);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn who_was_killed_is_not_beaten() {
+        let points: Vec<Point> = [(2, None), (3, Some(3)), (1, Some(4))]
+            .into_iter()
+            .map(|(ours, theirs)| Point {
+                distribution: Distribution::Uniform,
+                positive: 0.0,
+                percent: 10.0,
+                found: vec![found(Some(ours)), found(theirs)],
+            })
+            .collect();
+        let of = |points: &[Point]| nowhere_worse(&["shamba", "fjall"], points).remove(0);
+        let claim = of(&points);
+        assert_eq!(
+            (&*claim.what, &*claim.measured, claim.verdict),
+            (
+                "no more pages than fjall (it was killed at 1 others)",
+                "at 2 of 2 points",
+                Verdict::Met
+            )
+        );
+        assert_eq!(of(&points[..1]).verdict, Verdict::Missed);
+        let table = resident(&["shamba", "fjall"], &points);
+        let shown = table.to_string();
+        assert_eq!(shown.matches("NaN").count(), 1, "{shown}");
+    }
 }

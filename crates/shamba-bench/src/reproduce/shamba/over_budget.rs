@@ -66,6 +66,22 @@ pub(super) const PROPORTIONAL: Figure = Figure {
             let what = format!("{own} reads less than {other} below 50 % of memory");
             less(what, &below_half, (engine, equal), Found::pages)
         }));
+        // Section 5.1.1: the one with less memory, the other with more.
+        let from_half = those(points, |point| point.percent >= 50.0);
+        let (own, equal) = (PAPERS.start, OURS.end);
+        let worse = from_half
+            .iter()
+            .filter(|point| point.pages(equal) > point.pages(own));
+        let worse: Vec<&Point> = worse.copied().collect();
+        claims.push(Claim::everywhere(
+            format!(
+                "{} reads no more than {} from 50 % of memory on, where the paper selects it",
+                short(engines[equal]),
+                short(engines[own])
+            ),
+            from_half.len(),
+            &pressure::places(&worse, (equal, own), Found::pages),
+        ));
         claims.extend(goals(engines, points));
         claims
     },
@@ -322,14 +338,21 @@ fn over_monkey(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     let least = points.first().map_or(0.0, |point| point.percent);
     let scarce = |point: &&Point| point.percent == least && point.positive == 0.0;
     if let Some(point) = points.iter().find(scarce) {
-        let [plain, monkey, modules] = [0, MONKEY, MODULES].map(|engine| point.pages(engine));
+        let [plain, monkey] = [0, MONKEY].map(|engine| point.pages(engine));
         let place = point.place();
         let what = format!("Monkey reads more than the state of the art ({place})");
         let seen = format!("{monkey:.2} and {plain:.2} pages");
         claims.push(Claim::statement(what, "yes", seen, monkey > plain));
-        let what = format!("part of Monkey's reads that two modules leave ({place})");
-        claims.push(Claim::figure(what, 0.5, modules / monkey));
     }
+    // The paper names no budget: all at which memory is short.
+    let pressed = short_of_memory(points);
+    let empty = pressed.iter().filter(|point| point.positive == 0.0);
+    let left: Vec<f64> = empty
+        .map(|point| point.pages(MODULES) / point.pages(MONKEY))
+        .collect();
+    let what =
+        "part of Monkey's reads that two modules leave (empty lookups, every budget below 100 %)";
+    claims.push(Claim::range(what, (0.5, 0.5), &left));
     let what = "two modules make Monkey's lookups faster with less than 100 % of memory";
     claims.push(less(
         what,

@@ -37,24 +37,26 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let [uniform, skewed, ours] = [UNIFORM, LOW, OURS].map(|column| table.numbers(column));
     let enough = PAPER.len() - 1;
-    let base = lab.base(STATE_OF_THE_ART);
-    let least = lab.budgets(&base, &[0.0])?[0];
     let mut claims = Vec::new();
+    // One deviation of 5 keys, as the text has it, is next to nothing, and any wider one gives
+    // another number.
+    let untold = "the paper does not say how wide the normal distribution of its low-skewed workload is, and what is \
+                  read follows from the width (with the width here, 8 % of the keys; uniform lookups are in the table)";
     for ((percent, paper, times), read) in PAPER.iter().zip(&skewed) {
         let what = format!("KB read with {percent} % of memory");
-        let reason = format!("the least memory is {least} % at this scale");
-        let few = *percent < least;
-        claims.push(Claim::figure(what, *paper, *read).unless(few, reason));
+        claims.push(Claim::figure(what, *paper, *read).without_verdict(untold));
         if *percent < 100.0 {
-            // Each number once: the parts of this quotient are judged.
             let what = format!("times as much is read with {percent} % of memory as with 100 %");
-            let reason = format!(
-                "both numbers of KB are judged, and what is read with 100 %, {:.3} KB, makes any quotient",
-                skewed[enough]
-            );
             let claim = Claim::figure(what, *times, read / skewed[enough]);
-            claims.push(claim.without_verdict(reason));
+            claims.push(claim.without_verdict(untold));
         }
+    }
+    for (name, read) in [("uniform", &uniform), ("low skew", &skewed)] {
+        let what = format!("{name}: KB read increase as memory decreases (100, 70, 40, 10 %)");
+        let seen: Vec<String> = read.iter().rev().map(|kb| format!("{kb:.3}")).collect();
+        let holds = read.is_sorted_by(|less_memory, more| less_memory > more);
+        let paper = "at each step";
+        claims.push(Claim::statement(what, paper, seen.join(", "), holds));
     }
     // With each budget, ours beside theirs.
     let lost = (PAPER.iter().zip(ours.iter().zip(&uniform)))
