@@ -290,7 +290,11 @@ fn users(prefix: Option<Prefix>) -> MemFs {
 
 /// Pages of all kinds that a short scan of a user without entries reads, with so much memory for
 /// filters, indexes and data.
-fn pages_of_empty_scans(fs: &MemFs, memory: u64) -> (f64, shamba::Counters) {
+fn pages_of_empty_scans(
+    fs: &MemFs,
+    memory: u64,
+    absent: impl Fn(u64) -> u64,
+) -> (f64, shamba::Counters) {
     let fs = MeteredFs::new(Arc::new(fs.deep_clone()));
     let scarce = Scarce::leaving(memory);
     let db = options(&MemFs::new())
@@ -304,8 +308,7 @@ fn pages_of_empty_scans(fs: &MemFs, memory: u64) -> (f64, shamba::Counters) {
         if number == 8_000 {
             before = read();
         }
-        let absent = user(2 * (number.wrapping_mul(48_271) % (USERS / 2)) + 1);
-        let mut found = db.prefix(absent);
+        let mut found = db.prefix(user(2 * absent(number) + 1));
         if number % 2 == 0 {
             assert!(found.next().is_none());
         } else {
@@ -314,6 +317,25 @@ fn pages_of_empty_scans(fs: &MemFs, memory: u64) -> (f64, shamba::Counters) {
     }
     let pages = (read() - before) as f64 / 8_000.0;
     (pages, db.stats().counters)
+}
+
+/// Any absent user.
+fn any(number: u64) -> u64 {
+    number.wrapping_mul(48_271) % (USERS / 2)
+}
+
+/// Of a filter's last column in memory it is known how many scans only that one turns away, whether
+/// the filter has a module or two: where a few absent users are asked for again and again, few
+/// columns do all there is to do. Without that nearly four times as much is read, 1.1 pages.
+#[test]
+fn columns_that_turn_hot_scans_away_stay() {
+    let with = users(Some(Prefix::Fixed(8)));
+    let hot = |number: u64| match number % 10 {
+        0 => any(number),
+        _ => any(number * number % 61),
+    };
+    let (pages, _) = pages_of_empty_scans(&with, 60 << 10, hot);
+    assert!(pages < 0.6, "{pages} pages a scan");
 }
 
 #[test]
@@ -327,8 +349,8 @@ fn empty_scans_read_less_than_half_of_what_they_do_without() {
     drop(db);
     // What is known of open tables, beside.
     let memory = memory + (48 << 10);
-    let (before, none) = pages_of_empty_scans(&without, memory);
-    let (now, counters) = pages_of_empty_scans(&with, memory);
+    let (before, none) = pages_of_empty_scans(&without, memory, any);
+    let (now, counters) = pages_of_empty_scans(&with, memory, any);
     assert!(now < before / 2.0, "{now} pages a scan, {before} without");
     assert_eq!(
         (none.scan_filter_probes, none.scan_filter_negatives),

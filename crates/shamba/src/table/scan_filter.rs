@@ -224,14 +224,28 @@ impl ScanProbe<'_> {
             return Said::Maybe;
         }
         // Of what only the last column rejects it is known what that one is worth.
-        let alone = self.filter.plan.modules.len() == 1 && rejected_by == last_of(columns);
-        if alone && plan.columns > 1 && self.stats.needs_rejections() {
+        if plan.columns > 1
+            && rejected_by == last_of(columns)
+            && self.stats.needs_rejections()
+            && !self.later_rejects(number)
+        {
             let blocks = &self.table.blocks;
             blocks
                 .cache()
                 .count_sole_rejection(&blocks.block_key(pages.start));
         }
         Said::Absent { stays: true }
+    }
+
+    /// Whether what is in memory of a module behind this one rejects the scan; those before it let
+    /// it pass.
+    fn later_rejects(&self, number: usize) -> bool {
+        let modules = self.filter.plan.modules.iter().enumerate();
+        modules.skip(number + 1).any(|(number, plan)| {
+            let pages = self.block(number, plan);
+            let block = pages.and_then(|pages| self.table.blocks.peek(pages.start));
+            block.is_some_and(|block| self.scan.rejecting_columns(plan, number, &block) != 0)
+        })
     }
 
     /// Reads a module's block, asks it and offers it to the cache. A damaged one is done without.
