@@ -7,14 +7,16 @@
 //! from the one before.
 
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use shamba::{Db, Durability, Error, MemoryBudget, Options, WriteBatch, WriteOptions};
+use shamba::{Db, Durability, Error, Keyspace, MemoryBudget, Options, WriteBatch, WriteOptions};
 
 use crate::common::{
-    Map, Rng, all_contents, random_design, random_keyspace_options, small_keyspace,
+    Map, Rng, all_contents, check_short_scans, grouped_key, random_design, random_keyspace_options,
+    small_keyspace,
 };
 use crate::{Kind, Tally};
 
@@ -29,25 +31,69 @@ pub struct Kill {
     pub stress: PathBuf,
 }
 
+fn budget(rng: &mut Rng) -> MemoryBudget {
+    MemoryBudget::bytes(*rng.pick(&[1 << 20, 2 << 20, 16 << 20]))
+}
+
 fn options(rng: &mut Rng) -> Options {
     Options::new()
-        .memory(MemoryBudget::bytes(*rng.pick(&[
-            1 << 20,
-            2 << 20,
-            16 << 20,
-        ])))
+        .memory(budget(rng))
         .background_threads(rng.between(1, 3) as usize)
         .max_wal_bytes(256 << 10)
         .keyspace(random_keyspace_options(rng))
         .keyspace_options(SECOND, random_keyspace_options(rng))
 }
 
-/// What write number `n` does: its key, and its value or a delete.
-fn operation(n: u64) -> (Vec<u8>, Option<Vec<u8>>) {
-    let mut rng = Rng::new(n);
-    let key = format!("{:05}", rng.below(KEYS)).into_bytes();
-    let len = if rng.one_in(40) { 9000 } else { rng.below(300) };
-    (key, (!rng.one_in(5)).then(|| rng.bytes(len as usize)))
+/// What a write does beside counting.
+enum Operation {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    DeleteRange(Range<Vec<u8>>),
+}
+
+impl Operation {
+    /// That of write number `n`.
+    fn of(n: u64) -> Self {
+        let mut rng = Rng::new(n);
+        let at = rng.below(KEYS);
+        let key = grouped_key(at);
+        match rng.below(100) {
+            0..18 => Operation::Delete(key),
+            18..20 => Operation::DeleteRange(key..grouped_key(at + rng.between(1, 20))),
+            _ => {
+                let len = match rng.below(400) {
+                    // Under the two smaller budgets it goes into a file in pieces.
+                    0 => rng.between(128 << 10, 140 << 10),
+                    1..11 => 9000,
+                    _ => rng.below(300),
+                };
+                Operation::Put(key, rng.bytes(len as usize))
+            }
+        }
+    }
+
+    fn add_to(&self, batch: &mut WriteBatch, keyspace: &Keyspace) -> shamba::Result<()> {
+        match self {
+            Operation::Put(key, value) => batch.put_in(keyspace, key, value),
+            Operation::Delete(key) => batch.delete_in(keyspace, key),
+            Operation::DeleteRange(range) => {
+                batch.delete_range_in(keyspace, &range.start..&range.end)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(self, map: &mut Map) {
+        match self {
+            Operation::Put(key, value) => {
+                map.insert(key, value);
+            }
+            Operation::Delete(key) => {
+                map.remove(&key);
+            }
+            Operation::DeleteRange(range) => map.retain(|key, _| !range.contains(key)),
+        }
+    }
 }
 
 /// The number of the last write, by what each keyspace says.
@@ -67,6 +113,7 @@ impl Kill {
     pub fn write_for_ever(dir: &Path, seed: u64) -> shamba::Result<()> {
         let mut rng = Rng::new(seed);
         let db = options(&mut rng).open(dir)?;
+        let first = db.keyspace("default")?;
         let second = match db.keyspace(SECOND) {
             Err(Error::KeyspaceNotFound { .. }) => db.create_keyspace(SECOND, small_keyspace())?,
             known => known?,
@@ -75,20 +122,12 @@ impl Kill {
         let mut n = reached(&db);
         loop {
             n += 1;
-            let (key, value) = operation(n);
+            let operation = Operation::of(n);
             let mut batch = WriteBatch::new();
             batch.put(COUNTER, n.to_be_bytes());
             batch.put_in(&second, COUNTER, n.to_be_bytes());
-            match value {
-                Some(value) => {
-                    batch.put(&key, &value);
-                    batch.put_in(&second, &key, &value);
-                }
-                None => {
-                    batch.delete(&key);
-                    batch.delete_in(&second, &key);
-                }
-            }
+            operation.add_to(&mut batch, &first)?;
+            operation.add_to(&mut batch, &second)?;
             let durability = Some(if n.is_multiple_of(50) {
                 Durability::Synced
             } else {
@@ -155,7 +194,14 @@ impl Kind for Kill {
                 // The next process recovers from this one.
                 continue;
             }
-            let db = options(&mut rng).open(&dir).unwrap();
+            let memory = budget(&mut rng);
+            let options = options(&mut rng).memory(memory.clone());
+            let db = options.open(&dir).unwrap();
+            // Of blocks that were written under a large budget a small one may have no room for
+            // one of each run.
+            if let Err(Error::IteratorsExhausted { .. }) = all_contents(&db) {
+                memory.set_limit(64 << 20).unwrap();
+            }
             let reached = reached(&db);
             assert!(
                 (told..=told + silent).contains(&reached),
@@ -163,10 +209,7 @@ impl Kind for Kill {
             );
             (told, silent) = (reached, 0);
             for n in known + 1..=reached {
-                match operation(n) {
-                    (key, Some(value)) => model.insert(key, value),
-                    (key, None) => model.remove(&key),
-                };
+                Operation::of(n).apply(&mut model);
             }
             if reached > 0 {
                 model.insert(COUNTER.to_vec(), reached.to_be_bytes().to_vec());
@@ -176,9 +219,13 @@ impl Kind for Kill {
                     contents == model,
                     "{name} is not what the first {reached} writes make"
                 );
+                let keyspace = db.keyspace(&name).unwrap();
+                for _ in 0..20 {
+                    check_short_scans(&keyspace, &model, &mut rng, KEYS).unwrap();
+                }
             }
             for n in 0..KEYS {
-                let key = format!("{n:05}").into_bytes();
+                let key = grouped_key(n);
                 let got = db.get(&key).unwrap();
                 assert_eq!(got.as_deref(), model.get(&key).map(Vec::as_slice));
             }

@@ -52,7 +52,7 @@ struct How {
 
 #[derive(Subcommand)]
 enum What {
-    /// Many threads, all operations, random options, a memory budget that changes.
+    /// Many threads, nearly all operations, random options, a memory budget that changes.
     Threads,
     /// Power failures on a simulated file system, in several lives.
     Power {

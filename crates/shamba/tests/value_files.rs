@@ -477,6 +477,23 @@ fn long_values_that_are_written_over_leave_before_the_memtable_is_full() {
     }
 }
 
+/// Without threads the writer does what a long value makes due, the removal of files included.
+#[test]
+fn files_that_a_long_value_makes_unused_are_gone_when_it_is_written() {
+    let fs = MemFs::new();
+    let small = keyspace().write_buffer(8 * KIB as u64).level0_runs(1);
+    let db = under_4_mib(Arc::new(fs.clone())).keyspace(small);
+    let db = db.open("/db").unwrap();
+    for round in 0..10 {
+        db.put(key(round), value(round, 100)).unwrap();
+        db.put("key", value(round, 300 * KIB)).unwrap();
+        let of = &db.stats().keyspaces[0];
+        let in_levels: usize = of.levels.iter().map(|level| level.files).sum();
+        assert_eq!(tables(&fs), in_levels + of.values.files, "{round}");
+    }
+    assert!(db.stats().counters.compactions > 5);
+}
+
 #[test]
 fn a_budget_raised_while_a_batch_is_streamed_mixes_up_no_values() {
     let (fs, faults) = (MemFs::new(), Faults::new());

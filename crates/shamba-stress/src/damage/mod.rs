@@ -16,13 +16,14 @@ use std::sync::Arc;
 use shamba::fs::{Fs, MemFs};
 use shamba::{Db, Error, IterOptions, MemoryBudget, Options, Result, WriteBatch, WriteOptions};
 
-use crate::common::{Map, Rng, contents, random_keyspace_options};
+use crate::common::{Map, Rng, contents, grouped_key, random_keyspace_options};
 use crate::{Kind, Tally};
 use forge::forge;
 
 const DIR: &str = "/db";
 const NAMES: [&str; 2] = ["default", "second"];
 const KEYS: u64 = 300;
+const BUDGET: u64 = 4 << 20;
 
 /// Damage of files.
 #[derive(Debug, Default)]
@@ -62,7 +63,7 @@ impl Sample {
         let fs = MemFs::new();
         let mut options = Options::new()
             .fs(Arc::new(fs.clone()))
-            .memory(MemoryBudget::bytes(4 << 20))
+            .memory(MemoryBudget::bytes(BUDGET))
             .background_threads(0);
         for name in NAMES {
             options = options.keyspace_options(name, random_keyspace_options(rng));
@@ -74,14 +75,22 @@ impl Sample {
         let mut states = vec![contents.clone()];
         let mut old = Vec::new();
         let writes = rng.between(30, 200);
+        // A value that the budget does not let be written whole, in some.
+        let long = rng.one_in(4).then(|| rng.below(writes));
         for number in 0..writes {
             let mut batch = WriteBatch::new();
             for _ in 0..rng.between(1, 8) {
                 let name = *rng.pick(&NAMES);
                 let keyspace = db.keyspace(name).unwrap();
-                let key = format!("key{:04}", rng.below(KEYS)).into_bytes();
+                let at = rng.below(KEYS);
+                let key = grouped_key(at);
                 let map = contents.get_mut(name).unwrap();
-                if rng.one_in(6) {
+                if rng.one_in(60) {
+                    let range = key..grouped_key(at + rng.between(1, 30));
+                    let added = batch.delete_range_in(&keyspace, range.clone());
+                    added.unwrap();
+                    map.retain(|key, _| !range.contains(key));
+                } else if rng.one_in(6) {
                     batch.delete_in(&keyspace, &key);
                     map.remove(&key);
                 } else {
@@ -91,6 +100,12 @@ impl Sample {
                     batch.put_in(&keyspace, &key, &value);
                     map.insert(key, value);
                 }
+            }
+            if long == Some(number) {
+                let value = rng.bytes(BUDGET as usize / 16 + 1000);
+                let key = grouped_key(rng.below(KEYS));
+                batch.put(&key, &value);
+                contents.get_mut("default").unwrap().insert(key, value);
             }
             db.write_with(batch, WriteOptions::synced()).unwrap();
             states.push(contents.clone());
@@ -279,12 +294,39 @@ impl<'a> Examination<'a> {
             Err(error) => return self.error(&error),
         };
         for number in 0..KEYS {
-            let key = format!("key{number:04}").into_bytes();
+            let key = grouped_key(number);
             match keyspace.get(&key) {
                 Ok(got) => self.answer("a lookup", |state| {
                     state[name].get(&key).map(Vec::as_slice) == got.as_deref()
                 }),
                 Err(error) => self.error(&error),
+            }
+        }
+    }
+
+    /// Scans that filters are asked for: of keys that begin alike, and of few in a row.
+    fn short_scans(&mut self, db: &Db, name: &'static str) {
+        let keyspace = match db.keyspace(name) {
+            Ok(keyspace) => keyspace,
+            Err(error) => return self.error(&error),
+        };
+        for number in (0..KEYS).step_by(11) {
+            let key = grouped_key(number);
+            let alike = IterOptions::prefix(&key[..4]);
+            let few = IterOptions::range(key..grouped_key(number + 3));
+            for options in [alike, few] {
+                let range = (options.lower.clone(), options.upper.clone());
+                let got: Result<Map> = keyspace
+                    .iter_with(options)
+                    .map(|entry| entry.map(|(key, value)| (key, value.into_vec())))
+                    .collect();
+                match got {
+                    Ok(got) => self.answer("a scan of few keys", |state| {
+                        got.iter()
+                            .eq(state[name].range::<Vec<u8>, _>(range.clone()))
+                    }),
+                    Err(error) => self.error(&error),
+                }
             }
         }
     }
@@ -298,6 +340,7 @@ impl<'a> Examination<'a> {
             for name in NAMES {
                 self.lookups(db, name);
                 self.scans(db, name);
+                self.short_scans(db, name);
             }
         }
     }

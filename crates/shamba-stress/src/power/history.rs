@@ -4,12 +4,22 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use shamba::{Db, Result, WriteBatch};
+use shamba::{Db, Result, WriteBatch, WriteOptions};
 
-use crate::common::{Map, all_contents};
+use super::KEYS;
+use crate::common::{Map, Rng, all_contents, check_short_scans, grouped_key};
 
-/// One operation of a batch: keyspace, key, value or delete.
-pub type BatchOp = (&'static str, Vec<u8>, Option<Vec<u8>>);
+/// What an operation does to a key.
+#[derive(Debug, Clone)]
+pub enum Write {
+    Put(Vec<u8>),
+    Delete,
+    /// All keys from the key on are deleted, up to this one.
+    DeleteRange(Vec<u8>),
+}
+
+/// One operation of a batch: keyspace, key, and what it does.
+pub type BatchOp = (&'static str, Vec<u8>, Write);
 
 /// How far a writer had come: no crash at this moment may leave fewer than `durable` batches of
 /// the history, nor more than `started`.
@@ -52,15 +62,23 @@ impl History {
 
     pub fn push(&mut self, batch: Vec<BatchOp>) {
         let mut sum = self.sums[self.len()];
-        for (name, key, value) in &batch {
+        for (name, key, write) in &batch {
             let map = self.state.entry(name).or_default();
-            let before = match value {
-                Some(value) => map.insert(key.clone(), value.clone()),
-                None => map.remove(key),
+            let end = match write {
+                Write::DeleteRange(end) => end.clone(),
+                _ => [key, &[0][..]].concat(),
             };
-            sum = sum.wrapping_sub(before.map_or(0, |before| part(name, key, &before)));
-            let after = value.as_ref().map_or(0, |value| part(name, key, value));
-            sum = sum.wrapping_add(after);
+            map.retain(|at, before| {
+                let stays = at < key || *at >= end;
+                if !stays {
+                    sum = sum.wrapping_sub(part(name, at, before));
+                }
+                stays
+            });
+            if let Write::Put(value) = write {
+                sum = sum.wrapping_add(part(name, key, value));
+                map.insert(key.clone(), value.clone());
+            }
         }
         self.sums.push(sum);
         self.batches.push(batch);
@@ -91,30 +109,52 @@ impl History {
 }
 
 /// Makes the batch of a database.
-pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
+fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
     let mut batch = WriteBatch::new();
-    for (name, key, value) in ops {
+    for (name, key, write) in ops {
         let keyspace = db.keyspace(name)?;
-        match value {
-            Some(value) => batch.put_in(&keyspace, key, value),
-            None => batch.delete_in(&keyspace, key),
+        match write {
+            Write::Put(value) => batch.put_in(&keyspace, key, value),
+            Write::Delete => batch.delete_in(&keyspace, key),
+            Write::DeleteRange(end) => batch.delete_range_in(&keyspace, key..end)?,
         }
     }
     Ok(batch)
 }
 
-/// The sum of everything in a database, checked to be the same by lookups and by scans.
-pub fn read_sum(db: &Db) -> Result<u64> {
+/// Writes a batch: one of a single operation as such now and then.
+pub fn write(rng: &mut Rng, db: &Db, ops: &[BatchOp], options: WriteOptions) -> Result<()> {
+    if let [(name, key, write)] = ops
+        && rng.one_in(4)
+    {
+        let keyspace = db.keyspace(name)?;
+        return match write {
+            Write::Put(value) if rng.one_in(2) => {
+                keyspace.put_reader_with(key, &value[..], options)
+            }
+            Write::Put(value) => keyspace.put_with(key, value, options),
+            Write::Delete => keyspace.delete_with(key, options),
+            Write::DeleteRange(end) => keyspace.delete_range_with(key..end, options),
+        };
+    }
+    db.write_with(to_batch(db, ops)?, options)
+}
+
+/// The sum of everything in a database, checked to be the same by lookups, by a scan of all, and
+/// by scans of few keys, which filters are asked for.
+pub fn read_sum(db: &Db, rng: &mut Rng) -> Result<u64> {
     let mut sum = 0u64;
     for (name, map) in all_contents(db)? {
         let keyspace = db.keyspace(&name)?;
-        let keys: Vec<&Vec<u8>> = map.keys().collect();
-        let looked_up = keyspace.multi_get(&keys)?;
-        for ((key, value), looked_up) in map.iter().zip(looked_up) {
-            let same = looked_up.as_deref() == Some(value.as_slice());
+        let keys: Vec<Vec<u8>> = (0..KEYS).map(grouped_key).collect();
+        for (key, looked_up) in keys.iter().zip(keyspace.multi_get(&keys)?) {
+            let same = looked_up.as_deref() == map.get(key).map(Vec::as_slice);
             assert!(same, "{name}: a lookup of {key:?} and a scan differ");
+        }
+        for (key, value) in &map {
             sum = sum.wrapping_add(part(&name, key, value));
         }
+        check_short_scans(&keyspace, &map, rng, KEYS)?;
     }
     Ok(sum)
 }

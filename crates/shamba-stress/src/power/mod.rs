@@ -4,7 +4,8 @@
 //! A case writes a history of batches and takes what failures could leave on the way. Each is
 //! recovered, fails again while it is recovered, is written to and fails once more: three lives. In
 //! each, what was acknowledged as synced is there, the database is what some prefix of the history
-//! makes of it, and every batch is whole across its keyspaces.
+//! makes of it, and every batch is whole across its keyspaces. Batches delete ranges too, and have
+//! values that are too long to be written whole; keyspaces have filters for scans by their options.
 
 mod camera;
 mod history;
@@ -17,10 +18,10 @@ use clap::ValueEnum;
 use shamba::fs::{Effect, Fault, FaultError, Fs, MemFs, Op};
 use shamba::{Db, Durability, Options, WriteOptions};
 
-use crate::common::{Rng, random_design, random_keyspace_options, random_options};
+use crate::common::{Rng, grouped_key, random_design, random_keyspace_options, random_options};
 use crate::{Kind, Tally};
 use camera::{Camera, Crash};
-use history::{BatchOp, History, Progress, read_sum, to_batch};
+use history::{BatchOp, History, Progress, Write, read_sum, write};
 
 pub use lying::Dropped;
 
@@ -69,9 +70,8 @@ impl Kind for Power {
 /// How many keys there may be.
 const KEYS: u64 = 60;
 
-fn key(number: u64) -> Vec<u8> {
-    format!("key{number:03}").into_bytes()
-}
+/// Values of more bytes are not written whole under the least budget.
+const LONG: u64 = (1 << 20) / 16;
 
 fn random_batch(rng: &mut Rng, names: &[&'static str], number: usize) -> Vec<BatchOp> {
     let count = match rng.below(20) {
@@ -80,13 +80,26 @@ fn random_batch(rng: &mut Rng, names: &[&'static str], number: usize) -> Vec<Bat
         _ => 1,
     };
     let size = if rng.one_in(30) { 3000 } else { 60 };
+    // One in a batch at most: of several there is no room under the least budget.
+    let long = rng.one_in(40).then(|| rng.below(count));
     (0..count)
         .map(|i| {
-            let key = key(rng.below(KEYS));
-            let value = format!("{number}.{i}:").into_bytes();
-            let filling = rng.below(size) as usize;
-            let value = [value, rng.bytes(filling)].concat();
-            (*rng.pick(names), key, (!rng.one_in(5)).then_some(value))
+            let at = rng.below(KEYS);
+            let write = match rng.below(25) {
+                // Of an empty range nothing would be logged, nor synced.
+                0 => Write::DeleteRange(grouped_key(at + rng.between(1, 12))),
+                1..6 => Write::Delete,
+                _ => {
+                    let value = format!("{number}.{i}:").into_bytes();
+                    let filling = if long == Some(i) {
+                        LONG + rng.below(4000)
+                    } else {
+                        rng.below(size)
+                    };
+                    Write::Put([value, rng.bytes(filling as usize)].concat())
+                }
+            };
+            (*rng.pick(names), grouped_key(at), write)
         })
         .collect()
 }
@@ -306,7 +319,7 @@ impl<'a> Workload<'a> {
     fn clear(&mut self) -> shamba::Result<()> {
         let name = *self.rng.pick(self.names);
         let keyspace = self.db().keyspace(name)?;
-        let keys = (0..KEYS).map(|number| (name, key(number), None));
+        let keys = (0..KEYS).map(|number| (name, grouped_key(number), Write::Delete));
         self.history.push(keys.collect());
         self.camera.started(self.history.len());
         let taken = self.camera.taken();
@@ -347,8 +360,7 @@ impl<'a> Workload<'a> {
 
     fn write_with(&mut self, synced: bool) -> shamba::Result<()> {
         let ops = random_batch(self.rng, self.names, self.history.len());
-        let batch = to_batch(self.db(), &ops)?;
-        self.history.push(ops);
+        self.history.push(ops.clone());
         self.camera.started(self.history.len());
         let durability = Some(if synced {
             Durability::Synced
@@ -356,11 +368,12 @@ impl<'a> Workload<'a> {
             Durability::Buffered
         });
         let taken = self.camera.taken();
-        let written = self
-            .db()
-            .write_with(batch, WriteOptions::new().durability(durability));
-        if self.short && written.is_err() {
-            // Nothing of it is there from now on; it may have been for a moment.
+        let options = WriteOptions::new().durability(durability);
+        let db = self.db.as_ref().unwrap();
+        let written = write(self.rng, db, &ops, options);
+        if written.is_err() && (self.short || self.db().stats().writes_stopped.is_none()) {
+            // Nothing of it is there from now on; it may have been for a moment. So it is of a long
+            // value that did not get into its file.
             self.history = self.history.prefix(self.history.len() - 1);
             self.camera.started(self.history.len());
             self.camera.forget_after(taken);
@@ -383,8 +396,8 @@ fn reopen(options: &Options, fs: Arc<dyn Fs>, at: &str) -> Db {
 }
 
 /// The prefix of the history that a database is.
-fn survived(db: &Db, history: &History, progress: Progress, at: &str) -> usize {
-    let sum = read_sum(db).unwrap_or_else(|error| panic!("crashed {at}: {error}"));
+fn survived(rng: &mut Rng, db: &Db, history: &History, progress: Progress, at: &str) -> usize {
+    let sum = read_sum(db, rng).unwrap_or_else(|error| panic!("crashed {at}: {error}"));
     let found = history.find(sum, progress);
     found.unwrap_or_else(|what| panic!("crashed {at}: {what}"))
 }
@@ -404,13 +417,19 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) -> u64 {
             started: *batches,
             durable: *batches,
         };
-        survived(&copy, history, whole, &format!("{at}, checkpoint {number}"));
+        survived(
+            rng,
+            &copy,
+            history,
+            whole,
+            &format!("{at}, checkpoint {number}"),
+        );
     }
 
     // The second life ends while it recovers, and the third begins there.
     let camera = Camera::new(&crash.fs, rng.clone(), 24, 2);
     let db = reopen(&options, camera.watch(None), at);
-    let prefix = survived(&db, history, crash.progress, at);
+    let prefix = survived(rng, &db, history, crash.progress, at);
     if rng.one_in(4) {
         db.verify().unwrap().check().unwrap();
     }
@@ -422,7 +441,7 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) -> u64 {
         losses += 1;
         let at = format!("{at}, then {}", again.at);
         let db = reopen(&options, Arc::new(again.fs), &at);
-        survived(&db, history, crash.progress, &at);
+        survived(rng, &db, history, crash.progress, &at);
     }
     camera.stop();
 
@@ -441,15 +460,15 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) -> u64 {
             }
             _ => {
                 let ops = random_batch(rng, &names, 1_000_000 + number);
-                let batch = to_batch(&db, &ops).unwrap();
-                longer.push(ops);
+                longer.push(ops.clone());
                 let durability = if synced {
                     Durability::Synced
                 } else {
                     Durability::Buffered
                 };
                 let durability = Some(durability);
-                let written = db.write_with(batch, WriteOptions::new().durability(durability));
+                let options = WriteOptions::new().durability(durability);
+                let written = write(rng, &db, &ops, options);
                 if synced {
                     durable = longer.len();
                 }
@@ -466,6 +485,6 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) -> u64 {
         durable,
     };
     let db = reopen(&options, Arc::new(fs), &at);
-    survived(&db, &longer, whole, &at);
+    survived(rng, &db, &longer, whole, &at);
     losses
 }

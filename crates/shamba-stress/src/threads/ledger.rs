@@ -1,6 +1,7 @@
 //! What every thread wrote, so that any answer given to any thread can be judged exactly.
 //!
-//! A key has one owner, who alone writes it. An owner's operations are numbered, and a reader sees
+//! A key has one owner, who alone writes it; of each keyspace so many keys in a row have the same
+//! one, who may so delete ranges. An owner's operations are numbered, and a reader sees
 //! of each owner all operations up to some number, its *cut*, and none after. A [`View`] knows
 //! between which two numbers each owner's cut may lie: at least what was done before the reader
 //! took its view, at most what had begun when it had it. Each answer narrows that; when nothing is
@@ -8,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 /// A key of a shared keyspace: the keyspace's number and the key's.
@@ -37,6 +39,10 @@ impl Owner {
     fn push(&mut self, key: KeyId, written: Written) {
         let floor = self.floors.keys().next().copied().unwrap_or(self.done);
         let versions = self.keys.entry(key).or_default();
+        // The deletion of a range is of many keys that are not there: it changes nothing of them.
+        if written.sum.is_none() && versions.last().is_none_or(|last| last.sum.is_none()) {
+            return;
+        }
         if versions.last().is_some_and(|last| last.op == written.op) {
             versions.pop();
         }
@@ -55,20 +61,34 @@ pub fn sum(value: &[u8]) -> u64 {
 
 /// What all owners wrote.
 #[derive(Debug)]
-pub struct Ledger(Vec<Mutex<Owner>>);
+pub struct Ledger {
+    owners: Vec<Mutex<Owner>>,
+    /// Of each keyspace, how many keys in a row have the same owner.
+    in_a_row: Vec<u32>,
+}
 
 impl Ledger {
-    pub fn new(owners: usize) -> Self {
-        Ledger((0..owners).map(|_| Mutex::default()).collect())
+    pub fn new(owners: usize, in_a_row: Vec<u32>) -> Self {
+        Ledger {
+            owners: (0..owners).map(|_| Mutex::default()).collect(),
+            in_a_row,
+        }
     }
 
     fn owner(&self, number: usize) -> MutexGuard<'_, Owner> {
-        self.0[number].lock().unwrap()
+        self.owners[number].lock().unwrap()
     }
 
     /// Who owns a key.
-    pub fn owner_of(&self, key: KeyId) -> usize {
-        key.1 as usize % self.0.len()
+    pub fn owner_of(&self, (keyspace, number): KeyId) -> usize {
+        (number / self.in_a_row[keyspace]) as usize % self.owners.len()
+    }
+
+    /// The keys about one that have its owner.
+    pub fn row_of(&self, (keyspace, number): KeyId) -> Range<u32> {
+        let row = self.in_a_row[keyspace];
+        let start = number - number % row;
+        start..start + row
     }
 
     /// An owner is about to write these keys at once.
@@ -89,7 +109,7 @@ impl Ledger {
 
     /// Opens a view: call before the engine takes its own.
     pub fn view(&self) -> View<'_> {
-        let floors: Vec<u64> = (0..self.0.len())
+        let floors: Vec<u64> = (0..self.owners.len())
             .map(|number| {
                 let mut owner = self.owner(number);
                 let floor = owner.done;
@@ -184,7 +204,7 @@ impl Drop for View<'_> {
     fn drop(&mut self) {
         for (number, floor) in self.floors.iter().enumerate() {
             // A thread that panicked has said what is wrong.
-            let Ok(mut owner) = self.ledger.0[number].lock() else {
+            let Ok(mut owner) = self.ledger.owners[number].lock() else {
                 continue;
             };
             if let Some(count) = owner.floors.get_mut(floor) {
@@ -211,7 +231,7 @@ mod tests {
     #[test]
     fn a_view_allows_what_was_done_or_had_begun_and_nothing_else() {
         for (answer, right) in [(b"0", false), (b"1", true), (b"2", true), (b"3", false)] {
-            let ledger = Ledger::new(2);
+            let ledger = Ledger::new(2, vec![1]);
             for value in [b"0", b"1"] {
                 ledger.begin(0, &[(KEY, Some(sum(value)))]);
                 ledger.finish(0);
@@ -229,8 +249,29 @@ mod tests {
     }
 
     #[test]
+    fn a_range_that_is_deleted_is_gone_for_those_who_read_later() {
+        let ledger = Ledger::new(2, vec![4]);
+        let row = ledger.row_of((0, 6));
+        assert_eq!((row.clone(), ledger.owner_of((0, 6))), (4..8, 1));
+        ledger.begin(1, &[((0, 5), Some(sum(b"1")))]);
+        ledger.finish(1);
+        let mut before = ledger.view();
+        before.taken();
+        let deleted: Vec<_> = row.map(|number| ((0, number), None)).collect();
+        ledger.begin(1, &deleted);
+        ledger.finish(1);
+        before.judge((0, 5), Some(b"1"), "before");
+        let mut after = ledger.view();
+        after.taken();
+        after.judge((0, 6), None, "after");
+        assert!(refuses(std::panic::AssertUnwindSafe(|| {
+            after.judge((0, 5), Some(b"1"), "after");
+        })));
+    }
+
+    #[test]
     fn answers_of_one_view_must_fit_together() {
-        let ledger = Ledger::new(2);
+        let ledger = Ledger::new(2, vec![1]);
         let mut view = ledger.view();
         ledger.begin(0, &[(KEY, Some(sum(b"1"))), (OTHER, Some(sum(b"1")))]);
         view.taken();

@@ -1,5 +1,9 @@
-//! Many threads on one database, all of its operations, options drawn anew at each open, a memory
-//! budget that changes while they run. Every answer is judged exactly (`ledger.rs`).
+//! Many threads on one database, all of its operations but transactions and times to live, options
+//! drawn anew at each open, a memory budget that changes while they run. Every answer is judged
+//! exactly (`ledger.rs`).
+//!
+//! Keys come in groups of [`GROUP`] with a prefix of their own, so that filters of prefixes and of
+//! ranges, which keyspaces have by their options, are asked by scans that lie in one.
 
 mod ledger;
 mod worker;
@@ -9,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shamba::fs::{Fs, MemFs, OsFs};
-use shamba::{Append, Db, DeviceCosts, Durability, Error, Iter, MemoryBudget};
+use shamba::{Append, Db, DeviceCosts, Durability, Error, MemoryBudget, Value};
 
 use crate::common::{Rng, random_keyspace_options, random_options};
 use crate::{Kind, Tally};
@@ -18,6 +22,9 @@ use worker::Worker;
 
 /// The keyspaces that all threads use.
 const NAMES: [&str; 3] = ["default", "users", "posts"];
+
+/// How many keys begin alike, up to the delimiter.
+const GROUP: u32 = 16;
 
 /// Budgets that the databases of a case are opened under, or changed to.
 const BUDGETS: [&[u64]; 2] = [
@@ -51,7 +58,7 @@ struct Shared {
     ledger: Ledger,
     /// Keys of each shared keyspace.
     keys: u32,
-    /// Values are no longer than the least of them allows.
+    /// Batches, and values that are not to be long, are no longer than the least of them allows.
     budgets: &'static [u64],
     /// The budget changes all the time, and not now and then.
     restless: bool,
@@ -65,9 +72,19 @@ struct Shared {
     refused: AtomicU64,
 }
 
+/// How all keys of a group begin.
+fn group_prefix(group: u32) -> String {
+    format!("{group:03}/")
+}
+
+/// How a key begins, and none other.
+fn key_stem(number: u32) -> Vec<u8> {
+    format!("{}{:02}", group_prefix(number / GROUP), number % GROUP).into_bytes()
+}
+
 /// A key of the shared keyspaces: most are short; some are long, and longer than the next.
 fn key_bytes(number: u32) -> Vec<u8> {
-    let mut key = format!("{number:06}").into_bytes();
+    let mut key = key_stem(number);
     match number % 16 {
         1 => key.extend([b'L'; 300]),
         2 => key.extend([0, 0xff]),
@@ -78,10 +95,11 @@ fn key_bytes(number: u32) -> Vec<u8> {
 
 /// The number of a key.
 fn key_number(key: &[u8]) -> u32 {
-    let digits = key
-        .get(..6)
-        .and_then(|digits| std::str::from_utf8(digits).ok());
-    let number = digits.and_then(|digits| digits.parse().ok());
+    let stem = key.get(..6).and_then(|stem| std::str::from_utf8(stem).ok());
+    let number = stem.and_then(|stem| {
+        let (group, place) = stem.split_once('/')?;
+        Some(group.parse::<u32>().ok()? * GROUP + place.parse::<u32>().ok()?)
+    });
     let number = number.unwrap_or_else(|| panic!("nobody wrote the key {key:?}"));
     assert_eq!(key_bytes(number), key, "nobody wrote this key");
     number
@@ -144,7 +162,9 @@ impl Shared {
 }
 
 /// All entries, with the numbers of their keys.
-fn entries(iter: Iter) -> shamba::Result<Vec<(u32, Vec<u8>)>> {
+fn entries(
+    iter: impl Iterator<Item = shamba::Result<(Vec<u8>, Value)>>,
+) -> shamba::Result<Vec<(u32, Vec<u8>)>> {
     iter.map(|entry| entry.map(|(key, value)| (key_number(&key), value.into_vec())))
         .collect()
 }
@@ -206,9 +226,12 @@ impl Kind for Threads {
         } else {
             (Arc::new(MemFs::new()), Path::new("/"))
         };
+        let keys: u32 = *rng.pick(&[40, 400, 3000]);
         let shared = Shared {
-            ledger: Ledger::new(threads),
-            keys: *rng.pick(&[40, 400, 3000]),
+            // Of the first keyspace neighbours have different owners; of the others groups, and
+            // stretches that are long, have one.
+            ledger: Ledger::new(threads, vec![1, GROUP, keys.div_ceil(threads as u32)]),
+            keys,
             budgets: BUDGETS[usize::from(rng.one_in(4))],
             restless: rng.one_in(4),
             durabilities: [LOGGED, MIXED, MIXED, UNLOGGED][rng.below(4) as usize],

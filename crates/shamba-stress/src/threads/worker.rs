@@ -2,17 +2,19 @@
 //! own, and reads everything.
 
 mod others;
+mod scans;
+mod writes;
 
 use std::collections::VecDeque;
+use std::io::Read;
 use std::sync::atomic::Ordering;
 
-use shamba::{
-    Cursor, Db, Error, IterOptions, Keyspace, MemoryBudget, Snapshot, WriteBatch, WriteOptions,
-};
+use shamba::{Db, Error, Keyspace, MemoryBudget, Snapshot, ValueReader, WriteOptions};
 
-use super::ledger::{KeyId, View, sum};
-use super::{NAMES, Shared, entries, key_bytes, key_number};
+use super::ledger::{KeyId, View};
+use super::{NAMES, Shared, key_bytes};
 use crate::common::{Map, Rng, contents, random_keyspace_options};
+use scans::HeldIter;
 
 /// Snapshots and iterators that a thread holds at most, of each.
 const HELD: usize = 3;
@@ -20,13 +22,16 @@ const HELD: usize = 3;
 /// A value of a private keyspace with so many bytes gets no operand more.
 const MOST_MERGED: usize = 1000;
 
-/// More bytes than what tells a value from all others takes.
-const PREFIX: u64 = 32;
-
-struct HeldIter<'a> {
-    view: View<'a>,
-    keyspace: usize,
-    iter: Cursor,
+/// All that a reader gives.
+fn all_of(mut reader: ValueReader) -> Vec<u8> {
+    let mut value = Vec::new();
+    reader.read_to_end(&mut value).unwrap();
+    assert_eq!(
+        value.len() as u64,
+        reader.len(),
+        "a value of another length"
+    );
+    value
 }
 
 pub struct Worker<'a> {
@@ -91,11 +96,14 @@ impl<'a> Worker<'a> {
                 let count = self.rng.between(2, 30);
                 self.write(count as usize);
             }
-            360..540 => self.get(),
+            360..500 => self.get(),
+            500..510 => self.get_in_pieces(),
+            510..540 => self.scan(),
             540..560 => self.contains(),
             560..600 => self.multi_get(),
             600..620 => self.take_snapshot(),
-            620..700 => self.read_snapshot(),
+            620..630 => self.scan_snapshot(),
+            630..700 => self.read_snapshot(),
             700..720 => self.open_iter(),
             720..860 => self.move_iter(),
             860..880 => self.drop_one(),
@@ -129,85 +137,6 @@ impl<'a> Worker<'a> {
         (keyspace, number as u32)
     }
 
-    fn own_key(&mut self) -> KeyId {
-        loop {
-            let key = self.any_key();
-            if self.shared.ledger.owner_of(key) == self.number {
-                return key;
-            }
-        }
-    }
-
-    /// A value that was never written before, but for empty ones.
-    fn value(&mut self) -> Vec<u8> {
-        // The longest that the least of the case's budgets lets be written.
-        let most = self.shared.budgets.iter().min().unwrap() / 16;
-        let len = match self.rng.below(100) {
-            0 => match self.rng.below(4) {
-                0 => most - PREFIX,
-                _ => self.rng.below(most - PREFIX),
-            },
-            1..8 => return Vec::new(),
-            8..20 => self.rng.below(3000),
-            _ => self.rng.below(200),
-        };
-        self.written += 1;
-        let mut value = format!("{}.{}:", self.number, self.written).into_bytes();
-        value.extend(self.rng.bytes(len as usize));
-        value
-    }
-
-    fn write(&mut self, count: usize) {
-        let mut keys: Vec<KeyId> = (0..count).map(|_| self.own_key()).collect();
-        let mut values: Vec<_> = keys
-            .iter()
-            .map(|_| (!self.rng.one_in(4)).then(|| self.value()))
-            .collect();
-        // As many as the least of the case's budgets lets be in a batch.
-        let most = self.shared.budgets.iter().min().unwrap() / 5;
-        let mut taken = 0;
-        let fits = values.iter().take_while(|value| {
-            taken += 128 + value.as_ref().map_or(0, Vec::len) as u64;
-            taken <= most
-        });
-        let fits = fits.count().max(1);
-        keys.truncate(fits);
-        values.truncate(fits);
-        let writes = keys.iter().zip(&values);
-        let writes: Vec<_> = writes
-            .map(|(key, value)| (*key, value.as_deref().map(sum)))
-            .collect();
-        let durability = *self.rng.pick(self.shared.durabilities);
-        let (options, simple) = (
-            WriteOptions::new().durability(durability),
-            durability.is_none(),
-        );
-        self.shared.ledger.begin(self.number, &writes);
-        let keyspaces = &self.keyspaces;
-        if let ([key], [value]) = (&keys[..], &values[..])
-            && self.rng.one_in(2)
-        {
-            let (keyspace, bytes) = (&keyspaces[key.0], key_bytes(key.1));
-            let written = match value {
-                Some(value) if simple => keyspace.put(bytes, value),
-                Some(value) => keyspace.put_with(bytes, value, options),
-                None if simple => keyspace.delete(bytes),
-                None => keyspace.delete_with(bytes, options),
-            };
-            written.unwrap();
-            return self.shared.ledger.finish(self.number);
-        }
-        let mut batch = WriteBatch::new();
-        for (key, value) in keys.iter().zip(&values) {
-            match value {
-                Some(value) => batch.put_in(&keyspaces[key.0], key_bytes(key.1), value),
-                None => batch.delete_in(&keyspaces[key.0], key_bytes(key.1)),
-            }
-        }
-        self.db.write_with(batch, options).unwrap();
-        self.shared.ledger.finish(self.number);
-    }
-
     fn get(&mut self) {
         let key = self.any_key();
         let mut view = self.shared.ledger.view();
@@ -215,6 +144,16 @@ impl<'a> Worker<'a> {
         let got = keyspace.get(key_bytes(key.1)).unwrap();
         view.taken();
         view.judge(key, got.as_deref(), "get");
+    }
+
+    fn get_in_pieces(&mut self) {
+        let key = self.any_key();
+        let mut view = self.shared.ledger.view();
+        let keyspace = &self.keyspaces[key.0];
+        let reader = keyspace.get_reader(key_bytes(key.1)).unwrap();
+        view.taken();
+        let got = reader.map(all_of);
+        view.judge(key, got.as_deref(), "get_reader");
     }
 
     fn contains(&mut self) {
@@ -263,26 +202,23 @@ impl<'a> Worker<'a> {
         };
         let real = &self.keyspaces[keyspace];
         match how {
-            0 => {
-                let iter = snapshot.iter_in(real, IterOptions::default());
-                let Some(entries) = self.shared.unless_refused(entries(iter)) else {
-                    return self.drop_one();
-                };
-                let all = 0..self.shared.keys;
-                let how = "a scan at a snapshot";
-                self.shared
-                    .judge_stretch(view, keyspace, all, &entries, how);
-            }
-            1..4 => {
+            0..3 => {
                 let got = snapshot.multi_get_in(real, &bytes).unwrap();
                 for (key, got) in keys.into_iter().zip(got) {
                     view.judge(key, got.as_deref(), "multi_get at a snapshot");
                 }
             }
-            4 => {
+            3 => {
                 for (key, bytes) in keys.into_iter().zip(bytes) {
                     let there = snapshot.contains_key_in(real, bytes).unwrap();
                     view.judge_presence(key, there, "contains_key at a snapshot");
+                }
+            }
+            4 => {
+                for (key, bytes) in keys.into_iter().zip(bytes).take(2) {
+                    let reader = snapshot.get_reader_in(real, bytes).unwrap();
+                    let got = reader.map(all_of);
+                    view.judge(key, got.as_deref(), "get_reader at a snapshot");
                 }
             }
             _ => {
@@ -295,88 +231,12 @@ impl<'a> Worker<'a> {
         self.snapshots.rotate_left(1);
     }
 
-    fn open_iter(&mut self) {
-        let keyspace = self.any_key().0;
-        let mut view = self.shared.ledger.view();
-        let iter = self.keyspaces[keyspace].cursor(IterOptions::default());
-        let Some(iter) = self.shared.unless_refused(iter) else {
-            return self.drop_one();
-        };
-        view.taken();
-        let iter = HeldIter {
-            view,
-            keyspace,
-            iter,
-        };
-        self.iters.push_back(iter);
-        if self.iters.len() > HELD {
-            self.iters.pop_front();
-        }
-    }
-
-    /// Seeks to a key and goes some steps from there, forward or backward. Everything between the
-    /// two ends is judged.
-    fn move_iter(&mut self) {
-        let from = self.any_key().1;
-        let forward = self.rng.one_in(2);
-        let steps = self.rng.below(20);
-        let Some(held) = self.iters.front_mut() else {
-            return;
-        };
-        let iter = &mut held.iter;
-        let mut entries = Vec::new();
-        let mut moved = if forward {
-            iter.seek(key_bytes(from))
-        } else {
-            iter.seek_for_prev(key_bytes(from))
-        };
-        for step in 0.. {
-            if self.shared.unless_refused(moved).is_none() {
-                self.iters.pop_front();
-                return;
-            }
-            if step > steps || !iter.valid() {
-                break;
-            }
-            entries.push((key_number(iter.key()), iter.value().to_vec()));
-            moved = if forward { iter.next() } else { iter.prev() };
-        }
-        let last = entries.last().map(|entry| entry.0).filter(|_| iter.valid());
-        let range = if forward {
-            from..last.map_or(self.shared.keys, |last| last + 1)
-        } else {
-            entries.reverse();
-            last.unwrap_or(0)..from + 1
-        };
-        let how = if forward { "a scan" } else { "a backward scan" };
-        self.shared
-            .judge_stretch(&mut held.view, held.keyspace, range, &entries, how);
-        self.iters.rotate_left(1);
-    }
-
     fn drop_one(&mut self) {
         if self.rng.one_in(2) {
             self.snapshots.pop_front();
         } else {
             self.iters.pop_front();
         }
-    }
-
-    /// A part of a keyspace, with an end that the iterator knows.
-    fn scan(&mut self) {
-        let (keyspace, from) = self.any_key();
-        let to = self.any_key().1;
-        let (from, to) = (from.min(to), from.max(to));
-        let mut options = IterOptions::range(key_bytes(from)..key_bytes(to));
-        options.fill_cache = self.rng.one_in(2);
-        let mut view = self.shared.ledger.view();
-        let iter = self.keyspaces[keyspace].iter_with(options);
-        view.taken();
-        let Some(entries) = self.shared.unless_refused(entries(iter)) else {
-            return self.drop_one();
-        };
-        self.shared
-            .judge_stretch(&mut view, keyspace, from..to, &entries, "a scan of a range");
     }
 
     fn write_private(&mut self) {
@@ -394,13 +254,21 @@ impl<'a> Worker<'a> {
             self.private = Some((keyspace, Map::new()));
         }
         let value = self.value();
-        let key = self.rng.below(100).to_be_bytes().to_vec();
+        let key = self.private_key();
         let (deletes, merges) = (self.rng.one_in(4), self.rng.one_in(2));
+        let end = self.rng.one_in(8).then(|| self.private_key());
         let operand_len = self.rng.between(1, 40) as usize;
         let operand = self.rng.bytes(operand_len);
         let durability = *self.rng.pick(self.shared.durabilities);
         let options = WriteOptions::new().durability(durability);
         if let Some((keyspace, map)) = &mut self.private {
+            if let Some(end) = end.filter(|end| key < *end) {
+                let range = key..end;
+                let deleted = keyspace.delete_range_with(range.clone(), options);
+                deleted.unwrap();
+                map.retain(|key, _| !range.contains(key));
+                return;
+            }
             let there = map.get(&key).map_or(0, Vec::len);
             if merges && there < MOST_MERGED {
                 keyspace.merge_with(&key, &operand, options).unwrap();
@@ -418,11 +286,23 @@ impl<'a> Worker<'a> {
     }
 
     fn check_private(&mut self) {
-        if let Some((keyspace, map)) = &self.private
-            && let Some(entries) = self.shared.unless_refused(contents(keyspace))
-        {
-            assert!(entries == *map, "a private keyspace differs");
+        let part = self.private_key().min(self.private_key())..self.private_key();
+        if let Some((keyspace, map)) = &self.private {
+            if let Some(entries) = self.shared.unless_refused(contents(keyspace)) {
+                assert!(entries == *map, "a private keyspace differs");
+            }
+            let found: shamba::Result<Vec<_>> = keyspace.range(part.clone()).collect();
+            if let Some(found) = self.shared.unless_refused(found) {
+                let found = found.iter().map(|(key, value)| (key, &**value));
+                let wanted = map.iter().filter(|(key, _)| part.contains(*key));
+                let wanted = wanted.map(|(key, value)| (key, value.as_slice()));
+                assert!(found.eq(wanted), "a part of a private keyspace differs");
+            }
         }
+    }
+
+    fn private_key(&mut self) -> Vec<u8> {
+        self.rng.below(100).to_be_bytes().to_vec()
     }
 
     /// At once, or key by key where others hold snapshots.

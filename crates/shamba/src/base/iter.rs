@@ -1,5 +1,7 @@
 //! The iterator contract shared by memtables, tables, runs and their merge.
 
+use std::path::PathBuf;
+
 use super::key::Tag;
 use crate::error::Result;
 
@@ -41,6 +43,10 @@ pub(crate) trait InternalIterator: Send {
     /// value.
     fn materialize(&mut self) -> Result<()> {
         Ok(())
+    }
+    /// The file that it reads, to be named where that is damaged; empty if it reads none.
+    fn file(&self) -> PathBuf {
+        PathBuf::new()
     }
 }
 

@@ -14,7 +14,9 @@ use std::cmp::Ordering;
 use crate::base::fragment::{Cover, is_before};
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::{self, MAX_KEY_LEN, Tag};
-use crate::error::Result;
+use crate::error::{Error, Result};
+
+const OUT_OF_ORDER: &str = "keys are not in their order";
 
 /// Where a valid child stands.
 #[derive(Debug, Clone, Copy)]
@@ -165,6 +167,10 @@ impl<I: InternalIterator> MergeIter<I> {
     }
 
     /// Moves the children after one, which are older, past what a range tombstone covers.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] too where one does not get past it: whoever tried again would do so
+    /// for ever.
     pub(crate) fn skip_older(
         &mut self,
         than: usize,
@@ -187,6 +193,9 @@ impl<I: InternalIterator> MergeIter<I> {
             // What bounds a block may lie inside though its entries do not.
             while child.is_deferred() && is_inside(child) {
                 child.materialize()?;
+            }
+            if child.valid() && is_inside(child) {
+                return Err(Error::corruption(child.file(), 0, OUT_OF_ORDER));
             }
         }
         self.rebuild();
@@ -350,6 +359,58 @@ mod tests {
         }
         fn prev(&mut self) -> Result<()> {
             self.set(self.at.and_then(|i| i.checked_sub(1)))
+        }
+    }
+
+    /// A cursor that no search moves, as over entries whose order is damaged.
+    struct Stuck;
+
+    impl InternalIterator for Stuck {
+        fn valid(&self) -> bool {
+            true
+        }
+        fn key(&self) -> &[u8] {
+            b"k"
+        }
+        fn tag(&self) -> Tag {
+            Tag::new(1, EntryKind::Put)
+        }
+        fn value(&self) -> &[u8] {
+            &[]
+        }
+        fn seek_to_first(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn seek_to_last(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn seek(&mut self, _: &[u8], _: Tag) -> Result<()> {
+            Ok(())
+        }
+        fn seek_for_prev(&mut self, _: &[u8], _: Tag) -> Result<()> {
+            Ok(())
+        }
+        fn next(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn prev(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_does_not_get_past_a_range_tombstone_is_damaged() {
+        let cover = Cover {
+            seq: 2,
+            start: b"a".to_vec(),
+            end: b"z".to_vec(),
+        };
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut merge = MergeIter::new(vec![Stuck, Stuck]);
+            merge.seek_to_first().unwrap();
+            let skipped = merge.skip_older(0, direction, &cover);
+            let error = skipped.unwrap_err();
+            assert!(matches!(error, Error::Corruption { .. }), "{error}");
         }
     }
 

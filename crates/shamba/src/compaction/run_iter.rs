@@ -6,6 +6,7 @@
 //! would look for its place in them: so it yields what the scan wants, and not all of the run.
 //! Single-threaded.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::base::iter::{Direction, InternalIterator};
@@ -357,5 +358,10 @@ impl InternalIterator for RunIter {
             }
         }
         self.settle_on(direction)
+    }
+
+    fn file(&self) -> PathBuf {
+        let file = self.files.get(self.at);
+        file.map_or_else(PathBuf::new, |file| self.tables.path_of(file.number()))
     }
 }

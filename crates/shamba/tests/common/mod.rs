@@ -5,14 +5,16 @@
 pub mod story;
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
 use shamba::fs::{Fs, MemFs};
 use shamba::{
     Compression, Db, Design, DeviceCosts, Durability, Eviction, FilterAllocation, FilterFamily,
-    FilterOptions, FilterPolicy, Granularity, Keyspace, KeyspaceOptions, MIN_MEMORY, MemoryBudget,
-    MergePolicy, ModuleSizes, Options, Prefix, Preset, Result, Skipping, Thresholds, WriteBatch,
+    FilterOptions, FilterPolicy, Granularity, IterOptions, Keyspace, KeyspaceOptions, MIN_MEMORY,
+    MemoryBudget, MergePolicy, ModuleSizes, Options, Prefix, Preset, Result, Skipping, Thresholds,
+    WriteBatch,
 };
 
 /// Keys and their values.
@@ -378,6 +380,38 @@ pub fn scarce_run(entries: u64, options: impl Fn(Options) -> Options) -> Db {
     };
     fill_one_run(with(64 << 20).open("/db").unwrap(), entries);
     options(with(MIN_MEMORY)).open("/db").unwrap()
+}
+
+/// How many keys in a row of those that [`grouped_key`] makes begin alike, up to a delimiter.
+const GROUP: u64 = 8;
+
+/// A key of a number. Keys come in groups that have a prefix of their own, such as `k03/`.
+pub fn grouped_key(number: u64) -> Vec<u8> {
+    format!("k{:02}/{:02}", number / GROUP, number % GROUP).into_bytes()
+}
+
+/// Compares a few scans for which filters are asked with what is in a keyspace, whose keys are
+/// [`grouped_key`]s below a number: within a group, of a part of one, of a few keys in a row.
+pub fn check_short_scans(keyspace: &Keyspace, map: &Map, rng: &mut Rng, keys: u64) -> Result<()> {
+    for kind in 0..6 {
+        let at = rng.below(keys);
+        let key = grouped_key(at);
+        let group = IterOptions::prefix(&key[..4]);
+        let options = match kind {
+            0..2 => group,
+            2 => group.lower(Bound::Included(key)),
+            3 => IterOptions::range(&key..=&key),
+            _ => IterOptions::range(key..grouped_key(at + rng.between(1, 4))),
+        };
+        let bounds = (options.lower.clone(), options.upper.clone());
+        let wanted = map.range::<Vec<u8>, _>(bounds);
+        let found: Result<Vec<_>> = keyspace.iter_with(options.clone()).collect();
+        let found = found?;
+        let found = found.iter().map(|(key, value)| (key, &**value));
+        let same = found.eq(wanted.map(|(key, value)| (key, value.as_slice())));
+        assert!(same, "{}: {options:?} differs", keyspace.name());
+    }
+    Ok(())
 }
 
 /// Everything in a keyspace, by a scan.

@@ -18,7 +18,8 @@ use std::time::UNIX_EPOCH;
 
 use common::story::Story;
 use common::{
-    Replay, Rng, env_number, on_every_core, random_design, random_keyspace_options, random_options,
+    Replay, Rng, env_number, grouped_key, on_every_core, random_design, random_keyspace_options,
+    random_options,
 };
 use history::{
     BatchOp, EXPIRES, History, LIFE, Progress, Write, Written, expires, fits_transaction,
@@ -29,6 +30,9 @@ use shamba::{Clock, Db, Durability, ManualClock, Options, WriteOptions};
 
 const DIR: &str = "/db";
 const NAMES: [&str; 3] = ["default", "a", "b"];
+
+/// How many keys there may be.
+const KEYS: u64 = 60;
 
 /// A file system as a power failure left it, and how far the writer had come.
 struct Crash {
@@ -118,11 +122,11 @@ fn random_batch(rng: &mut Rng, number: usize) -> Vec<BatchOp> {
     let some_expire = rng.one_in(3);
     (0..count)
         .map(|i| {
-            let at = rng.below(60);
-            let key = format!("key{at:03}").into_bytes();
+            let at = rng.below(KEYS);
+            let key = grouped_key(at);
             if rng.one_in(25) {
                 // Of an empty range nothing would be logged, nor synced.
-                let to = format!("key{:03}", at + rng.between(1, 12)).into_bytes();
+                let to = grouped_key(at + rng.between(1, 12));
                 return (*rng.pick(&NAMES), key, Write::DeleteRange(to));
             }
             let expires = some_expire && rng.one_in(2);
@@ -289,7 +293,8 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) {
     let camera = Camera::new(&crash.fs, rng.clone(), false, 6, 3);
     let prefix = {
         let db = reopen(&options, camera.watch(), &crash.at);
-        let state = read_state(&db).unwrap_or_else(|error| panic!("crashed {}: {error}", crash.at));
+        let state =
+            read_state(&db, rng).unwrap_or_else(|error| panic!("crashed {}: {error}", crash.at));
         db.verify().unwrap().check().unwrap();
         names = db.keyspaces();
         history
@@ -299,7 +304,7 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) {
     for again in camera.crashes.lock().unwrap().iter() {
         let at = format!("{}, then {}", crash.at, again.at);
         let db = reopen(&options, Arc::new(again.fs.clone()), &at);
-        let state = read_state(&db).unwrap_or_else(|error| panic!("crashed {at}: {error}"));
+        let state = read_state(&db, rng).unwrap_or_else(|error| panic!("crashed {at}: {error}"));
         history
             .prefix_of(&state, crash.progress)
             .unwrap_or_else(|what| panic!("crashed {at}: {what}"));
@@ -335,7 +340,7 @@ fn check(rng: &mut Rng, history: &History, crash: &Crash) {
             longer.clock.advance(LIFE);
         }
         longer
-            .prefix_of(&read_state(&db).unwrap(), progress)
+            .prefix_of(&read_state(&db, rng).unwrap(), progress)
             .unwrap_or_else(|what| panic!("crashed {}, went on, crashed: {what}", crash.at));
     }
 }
@@ -432,17 +437,19 @@ fn kill_then_crash(seed: u64) {
     let db = reopen(&options, camera.watch(), "by a kill");
     let whole = progress(history.batches.len());
     history
-        .prefix_of(&read_state(&db).unwrap(), whole)
+        .prefix_of(&read_state(&db, &mut rng).unwrap(), whole)
         .unwrap_or_else(|what| panic!("killed: {what}"));
     let recovered = killed.crash_clone(seed);
     for crash in camera.crashes.lock().unwrap().iter() {
         let at = format!("by a kill, then {}", crash.at);
-        let state = read_state(&reopen(&options, Arc::new(crash.fs.clone()), &at)).unwrap();
+        let db = reopen(&options, Arc::new(crash.fs.clone()), &at);
+        let state = read_state(&db, &mut rng).unwrap();
         history
             .prefix_of(&state, progress(durable))
             .unwrap_or_else(|what| panic!("crashed {at}: {what}"));
     }
-    let state = read_state(&reopen(&options, Arc::new(recovered), "once recovered")).unwrap();
+    let db = reopen(&options, Arc::new(recovered), "once recovered");
+    let state = read_state(&db, &mut rng).unwrap();
     history
         .prefix_of(&state, whole)
         .unwrap_or_else(|what| panic!("what was recovered is not durable: {what}"));
@@ -475,7 +482,10 @@ fn a_finished_checkpoint_survives_a_power_failure() {
             let crashed = fs.crash_clone(seed * 1000 + crash);
             let options = options.clone().fs(Arc::new(crashed));
             let db = options.create_if_missing(false).open(copy).unwrap();
-            assert!(read_state(&db).unwrap() == state, "seed {seed}: {crash}");
+            assert!(
+                read_state(&db, &mut rng).unwrap() == state,
+                "seed {seed}: {crash}"
+            );
         }
     });
 }
@@ -531,7 +541,7 @@ fn a_crash_while_keyspaces_come_and_go_leaves_each_whole_or_not_there() {
         for crash in camera.crashes.lock().unwrap().iter() {
             let db = options.clone().fs(Arc::new(crash.fs.clone())).open(DIR);
             let db = db.unwrap_or_else(|error| panic!("crashed {}: {error}", crash.at));
-            let state = read_state(&db).unwrap();
+            let state = read_state(&db, &mut rng).unwrap();
             let has = db.keyspace("a").is_ok();
             let reached = match (has, &state) {
                 (false, state) if state.is_empty() => 0..=1,

@@ -126,6 +126,18 @@ impl Versions {
             .find_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?)))
     }
 
+    /// The entries of a range.
+    pub fn range_at(&self, range: &IterOptions, at: Point) -> Map {
+        if !has_keys(range) {
+            return Map::new();
+        }
+        let bounds = (as_slice(&range.lower), as_slice(&range.upper));
+        let versions = self.0.range::<[u8], _>(bounds);
+        let values = versions
+            .filter_map(|(key, versions)| Some((key.clone(), value_at(versions, at)?.to_vec())));
+        values.collect()
+    }
+
     pub fn map_at(&self, at: Point) -> Map {
         let values = self
             .0

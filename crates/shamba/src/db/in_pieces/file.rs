@@ -143,10 +143,14 @@ impl UnpointedFile<'_> {
             return;
         }
         let mut writer = self.db.memtables().lock();
-        let state = keyspace.state();
         // Where flushes lag it waits for them, as memtables do.
         let lag = waiting > 2 * much;
-        if (state.frozen.is_empty() || lag) && !state.active.is_empty() {
+        let is_due = {
+            let state = keyspace.state();
+            (state.frozen.is_empty() || lag) && !state.active.is_empty()
+        };
+        // No state is held here: files that it names could not be removed.
+        if is_due {
             // Whatever keeps it from being flushed, the value is written; later writes are told.
             let _ = self.db.background().freeze(&mut writer, keyspace, 0);
             drop(writer);
@@ -161,12 +165,12 @@ impl UnpointedFile<'_> {
         match written {
             Ok(()) => {
                 // By now it is in a memtable, or in tables already.
-                let state = self.keyspace.state();
-                let in_memory = state.memtables().filter_map(|memtable| memtable.last_seq());
-                let newest = in_memory
-                    .max()
-                    .unwrap_or(0)
-                    .max(self.keyspace.flushed_seq());
+                let in_memory = {
+                    let state = self.keyspace.state();
+                    let newest = state.memtables().filter_map(|memtable| memtable.last_seq());
+                    newest.max().unwrap_or(0)
+                };
+                let newest = in_memory.max(self.keyspace.flushed_seq());
                 self.keyspace.pending_values().written(self.number, newest);
                 self.flush_if_much_waits();
             }

@@ -1,6 +1,7 @@
 //! What a caller's iterator merges: views of the memtables and the runs of a read state.
 //! Single-threaded.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -79,6 +80,9 @@ impl InternalIterator for IterSource {
     }
     fn materialize(&mut self) -> Result<()> {
         each!(self, iter => iter.materialize())
+    }
+    fn file(&self) -> PathBuf {
+        each!(self, iter => iter.file())
     }
 }
 

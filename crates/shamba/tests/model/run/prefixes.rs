@@ -1,4 +1,5 @@
-//! Functions that say what prefixes are, and scans within some.
+//! Functions that say what prefixes are, and the scans that filters of prefixes or of ranges are
+//! asked for.
 
 use std::ops::Bound;
 
@@ -39,31 +40,51 @@ impl Run {
         options.prefix(Prefix::Function(function.to_owned()))
     }
 
-    /// Goes over the keys that begin as some key does, or over some of these, one way or the other.
+    /// Goes over the keys that begin as some key does, or over some of these.
     pub(super) fn scan_within_prefix(&mut self) {
-        let name = self.name();
         let key = self.key();
         let len = self.rng.below(key.len() as u64 + 1) as usize;
         let mut options = IterOptions::prefix(&key[..len]);
         if self.rng.one_in(3) {
             options.lower = Bound::Included(key);
         }
-        self.note(|| format!("scan {name} {options:?}"));
+        self.scan_of(&options);
+    }
+
+    /// Goes over the keys of a range, mostly few or none.
+    pub(super) fn scan_few_keys(&mut self) {
+        let range = self.range();
+        self.scan_of(&range);
+    }
+
+    /// Goes over the keys of a range one way or the other, now or at a snapshot.
+    fn scan_of(&mut self, range: &IterOptions) {
+        let name = self.name();
+        let snapshot = (!self.snapshots.is_empty() && self.rng.one_in(3))
+            .then(|| self.rng.below(self.snapshots.len() as u64) as usize);
+        self.note(|| format!("scan {name} {range:?} at snapshot {snapshot:?}"));
         let pair = &self.keyspaces[&name];
-        let model = pair.model.borrow().map_at(self.point());
-        let range = (options.lower.clone(), options.upper.clone());
-        let mut expected: Vec<_> = model.range::<Vec<u8>, _>(range.clone()).collect();
-        let mut found = pair.real.range(range);
+        let bounds = (range.lower.clone(), range.upper.clone());
+        let (mut found, at) = match snapshot.map(|held| &self.snapshots[held]) {
+            Some(held) => (held.real.range_in(&pair.real, bounds), held.at),
+            None => (pair.real.range(bounds), self.point()),
+        };
+        let model = pair.model.borrow().range_at(range, at);
         let backward = self.rng.one_in(2);
-        if backward {
-            expected.reverse();
-        }
-        for (key, value) in expected {
-            let next = if backward {
+        let mut next = || {
+            if backward {
                 found.next_back()
             } else {
                 found.next()
-            };
+            }
+        };
+        let mut expected: Vec<_> = model.iter().collect();
+        if backward {
+            expected.reverse();
+        }
+        let expected = expected.into_iter().map(Some);
+        for wanted in expected.chain([None]) {
+            let next = next();
             if let Some(Err(Error::IteratorsExhausted { .. })) = next
                 && !self.iters.is_empty()
             {
@@ -71,19 +92,11 @@ impl Run {
                 self.iters.clear();
                 return;
             }
-            let (found, its) = next.unwrap().unwrap();
-            assert_eq!(
-                (&found, &*its),
-                (key, value.as_slice()),
-                "{name} {options:?}"
-            );
+            let next = next.transpose().unwrap();
+            let next = next.as_ref().map(|(key, value)| (key, &**value));
+            let wanted = wanted.map(|(key, value)| (key, value.as_slice()));
+            assert_eq!(next, wanted, "{name} {range:?} at {at:?}");
         }
-        let next = if backward {
-            found.next_back()
-        } else {
-            found.next()
-        };
-        assert!(next.is_none(), "{name} {options:?}: {next:?}");
         self.ops += 1;
     }
 }
