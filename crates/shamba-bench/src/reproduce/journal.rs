@@ -4,7 +4,9 @@
 //!
 //! So what is measured and what is said of it are apart: a verdict that turns out wrong is mended,
 //! and all that was measured is judged again. One thread owns a journal.
+use super::lab::TRIAL;
 use super::machine::Place;
+use crate::engine;
 use crate::provenance::Build;
 use crate::{Error, Result};
 use serde::Serialize;
@@ -40,6 +42,8 @@ pub(super) struct Journal {
     /// Where others are kept; `None` if there are none.
     file: Option<PathBuf>,
     here: Place,
+    /// Where what there is to judge was measured, and the families of engines that were.
+    judged: Option<(Place, HashSet<String>)>,
     /// Since [`begin`](Self::begin): the place of what was taken from it, and what that took.
     place: Option<Place>,
     seconds: f64,
@@ -75,7 +79,17 @@ impl Journal {
         } else {
             lines(text)?
         };
-        Self::of(lines, None)
+        let first = lines.first().map(|line| line.place.clone());
+        let trials = lines.iter().filter(|line| line.asked.0 == TRIAL);
+        let engines = trials.filter_map(|line| line.asked.1.get("engine")?.as_str());
+        let families = engines
+            .map(|spec| engine::family(spec).to_owned())
+            .collect();
+        let judged = first.map(|place| (place, families));
+        Ok(Self {
+            judged,
+            ..Self::of(lines, None)?
+        })
     }
 
     fn of(lines: Vec<Line>, file: Option<PathBuf>) -> Result<Self> {
@@ -84,6 +98,7 @@ impl Journal {
             kept: lines.into_iter().map(named).collect::<Result<_>>()?,
             file,
             here: Place::here(),
+            judged: None,
             place: None,
             seconds: 0.0,
             counted: HashSet::new(),
@@ -102,9 +117,15 @@ impl Journal {
     }
 
     /// Where what was taken since [`begin`](Self::begin) had been measured, and the seconds of it
-    /// that were in no other experiment's.
+    /// that were in no other experiment's. What measures nothing is of where all else was.
     pub(super) fn taken(&self) -> (Option<Place>, f64) {
-        (self.place.clone(), self.seconds)
+        let judged = self.judged.as_ref().map(|(place, _)| place);
+        (self.place.as_ref().or(judged).cloned(), self.seconds)
+    }
+
+    /// The families of engines that were measured, of what there is to judge.
+    pub(super) fn families(&self) -> Option<&HashSet<String>> {
+        self.judged.as_ref().map(|(_, families)| families)
     }
 
     /// What was found, if it was measured.
@@ -220,14 +241,15 @@ mod tests {
             assert_eq!(place, Some(journal.here.clone()));
             assert!(seconds > 0.0);
             journal.begin();
-            assert_eq!(journal.taken(), (None, 0.0));
+            assert_eq!(journal.taken().1, 0.0);
             // What took the time was another experiment's.
             journal.find::<f64>("speed", &1).unwrap();
             assert_eq!(journal.taken().1, 0.0);
             let third = journal.find::<f64>("speed", &3);
-            match journal.is_judging() {
-                true => assert!(matches!(third, Err(Error::NotMeasured(_))), "{third:?}"),
-                false => assert_eq!(third.unwrap(), None),
+            if journal.is_judging() {
+                assert!(matches!(third, Err(Error::NotMeasured(_))), "{third:?}");
+            } else {
+                assert_eq!(third.unwrap(), None);
             }
         }
         let (_, _) = Journal::measuring(file.clone(), false).unwrap();

@@ -7,7 +7,7 @@ use crate::container::{self, Container};
 use crate::device::Device;
 use crate::store::{self, Base, Facts, Loaded};
 use crate::workload::Distribution;
-use crate::{Error, Result, cell};
+use crate::{Error, Result, cell, engine};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shamba::MIN_MEMORY;
@@ -16,6 +16,9 @@ use std::time::Instant;
 
 /// The layout whose filters and indexes are 100 % of a budget: one Bloom filter a table.
 pub const STATE_OF_THE_ART: &str = "shamba:state-of-the-art";
+
+/// The kind of measurement that a [`Trial`] is.
+pub(super) const TRIAL: &str = "trial";
 
 /// What an experiment works with.
 pub struct Lab<'a> {
@@ -201,7 +204,7 @@ impl<'a> Lab<'a> {
 
     /// Measures the trial, unless it was measured before.
     pub fn measure(&mut self, trial: &Trial) -> Result<Found> {
-        self.measured("trial", trial, |lab| lab.measure_anew(trial))
+        self.measured(TRIAL, trial, |lab| lab.measure_anew(trial))
     }
 
     fn measure_anew(&mut self, trial: &Trial) -> Result<Found> {
@@ -255,6 +258,15 @@ impl<'a> Lab<'a> {
         }
         self.measured_apart |= self.depth == 0;
         Ok(())
+    }
+
+    /// Whether engines of a family are in this build or, where nothing is measured, in the one that
+    /// measured.
+    pub(super) fn has(&self, family: &str) -> bool {
+        match self.journal.families() {
+            Some(measured) => measured.contains(family),
+            None => engine::available().contains(&family),
+        }
     }
 
     /// The folder of the databases.

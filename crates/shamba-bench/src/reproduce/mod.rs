@@ -191,10 +191,10 @@ impl Settings {
                 let measured = measured.unwrap_or_else(|| self.out.join(journal::FILE));
                 // Compressed it is what is kept there already.
                 let is_plain = measured.extension().is_some_and(|of| of == "jsonl");
-                match is_plain && measured.exists() {
-                    true => published::keep(docs, &measured),
-                    false => Ok(()),
+                if is_plain && measured.exists() {
+                    published::keep(docs, &measured)?;
                 }
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -363,7 +363,7 @@ fn measured_with(
 ) -> Result<Findings> {
     let unknown = || Error::InvalidSetting("nothing measures it".to_owned());
     let run = experiment.run().ok_or_else(unknown)?;
-    lab.engines = experiment.engines();
+    lab.engines = experiment.engines(|family| lab.has(family));
     let mut all = Vec::new();
     for seed in seeds.clone() {
         if seeds.end - seeds.start > 1 {

@@ -1,6 +1,5 @@
 //! Reads per lookup under pressure: the default policy beside the papers' systems and RocksDB.
 use super::{missing, rocksdb};
-use crate::engine;
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
 
@@ -54,7 +53,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             rocksdb::FEW
         ));
     }
-    if engine::available().contains(&FJALL) {
+    if lab.has(FJALL) {
         for point in &mut points {
             point.found.push(fjall(lab, point)?);
         }
