@@ -159,6 +159,21 @@ fn threads_that_once_failed_go_well() {
     }
 }
 
+/// A file that was left behind, and iterators that went to and fro for ever.
+#[test]
+fn damage_that_once_failed_goes_well() {
+    for seed in [310, 50_029, 90_485] {
+        let limits = Limits {
+            seed,
+            cases: Some(1),
+            time: None,
+            jobs: 1,
+        };
+        let outcome = run(&Damage, limits, &Progress::hidden());
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    }
+}
+
 #[test]
 fn a_sync_that_is_missing_is_seen_whatever_it_is_of() {
     for dropped in Dropped::ALL {

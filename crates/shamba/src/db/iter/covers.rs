@@ -38,6 +38,8 @@ pub(super) struct RangeCovers {
     known: Option<(Cover, usize)>,
     /// Entries that it hid so far.
     passed: usize,
+    /// Up to where sources went last, since the iterator was positioned.
+    skipped: Option<Vec<u8>>,
 }
 
 impl RangeCovers {
@@ -68,6 +70,7 @@ impl RangeCovers {
                 lost: lost.cloned(),
                 known: None,
                 passed: 0,
+                skipped: None,
             })
         })
     }
@@ -77,7 +80,33 @@ impl RangeCovers {
         let keys = self.known.as_ref().map_or(0, |(cover, _)| {
             cover.start.capacity() + cover.end.capacity()
         });
+        let keys = keys + self.skipped.as_ref().map_or(0, Vec::capacity);
         size_of::<Self>() + self.sources.capacity() * size_of::<(usize, CoverSource)>() + keys
+    }
+
+    /// The iterator is positioned anew.
+    pub(super) fn reset(&mut self) {
+        self.skipped = None;
+    }
+
+    /// Whether sources are to go past what is known: only if that is further than they went before.
+    /// Where keys are not in their order, as damage with right checksums can have it, they would go
+    /// to and fro for ever.
+    fn skip_further(&mut self, direction: Direction) -> bool {
+        let Some((cover, _)) = &self.known else {
+            return false;
+        };
+        let is_further = self.skipped.as_deref().is_none_or(|last| match direction {
+            Direction::Forward => is_before(last, &cover.end) && !last.is_empty(),
+            Direction::Backward => *cover.start < *last,
+        });
+        if is_further {
+            self.skipped = Some(match direction {
+                Direction::Forward => cover.end.clone(),
+                Direction::Backward => cover.start.clone(),
+            });
+        }
+        is_further
     }
 
     /// The newest tombstone over a key; 0 for none.
@@ -177,22 +206,25 @@ impl Cursor {
             return Ok(false);
         }
         let over = covers.over(key)?;
-        let Some((cover, by)) = covers.known.as_ref().filter(|_| over > 0) else {
+        let by = covers.known.as_ref().filter(|_| over > 0);
+        let Some(by) = by.map(|(_, by)| *by) else {
             return Ok(false);
         };
-        let is_older = self.merge.source().is_some_and(|source| source > *by);
-        if self.merge.is_deferred() {
-            if is_older {
-                self.merge.skip_older(*by, direction, cover)?;
-            }
-            return Ok(is_older);
-        }
-        if self.merge.tag().seq() >= over {
+        let is_older = self.merge.source().is_some_and(|source| source > by);
+        let is_deferred = self.merge.is_deferred();
+        if is_deferred && !is_older || !is_deferred && self.merge.tag().seq() >= over {
             return Ok(false);
         }
-        covers.passed += 1;
-        if is_older && covers.passed > FEW {
-            self.merge.skip_older(*by, direction, cover)?;
+        if !is_deferred {
+            covers.passed += 1;
+        }
+        let may_skip = is_deferred || is_older && covers.passed > FEW;
+        if may_skip && covers.skip_further(direction) {
+            if let Some((cover, _)) = &covers.known {
+                self.merge.skip_older(by, direction, cover)?;
+            }
+        } else if is_deferred {
+            return Ok(false);
         } else {
             match direction {
                 Direction::Forward => self.merge.next()?,

@@ -436,6 +436,9 @@ impl Cursor {
     /// Before a new position: lets go of the old place, and of a read state that was replaced.
     fn prepare(&mut self) -> Result<()> {
         self.place = Position::Nowhere;
+        if let Some(covers) = &mut self.covers {
+            covers.reset();
+        }
         let (renewed, dropped) = (self.stale() || self.is_lost(), self.keyspace.is_dropped());
         if renewed || dropped {
             // Closing changes every read state but that of a dropped keyspace; the old one's files
