@@ -38,8 +38,9 @@ pub(super) struct RangeCovers {
     known: Option<(Cover, usize)>,
     /// Entries that it hid so far.
     passed: usize,
-    /// Up to where sources went last, since the iterator was positioned.
-    skipped: Option<Vec<u8>>,
+    /// The key at which sources went past what hides it last, since the iterator was positioned,
+    /// and whither.
+    skipped: Option<(Direction, Vec<u8>)>,
 }
 
 impl RangeCovers {
@@ -80,7 +81,7 @@ impl RangeCovers {
         let keys = self.known.as_ref().map_or(0, |(cover, _)| {
             cover.start.capacity() + cover.end.capacity()
         });
-        let keys = keys + self.skipped.as_ref().map_or(0, Vec::capacity);
+        let keys = keys + self.skipped.as_ref().map_or(0, |(_, key)| key.capacity());
         size_of::<Self>() + self.sources.capacity() * size_of::<(usize, CoverSource)>() + keys
     }
 
@@ -89,22 +90,17 @@ impl RangeCovers {
         self.skipped = None;
     }
 
-    /// Whether sources are to go past what is known: only if that is further than they went before.
-    /// Where keys are not in their order, as damage with right checksums can have it, they would go
-    /// to and fro for ever.
-    fn skip_further(&mut self, direction: Direction) -> bool {
-        let Some((cover, _)) = &self.known else {
-            return false;
+    /// Whether sources are to go past what hides a key: only if it is further on than where they
+    /// did so before. Where keys are not in their order, as damage with right checksums can have
+    /// it, they would go to and fro for ever.
+    fn skips_at(&mut self, key: &[u8], direction: Direction) -> bool {
+        let is_further = match &self.skipped {
+            Some((Direction::Forward, last)) if direction == Direction::Forward => key > last,
+            Some((Direction::Backward, last)) if direction == Direction::Backward => key < last,
+            _ => true,
         };
-        let is_further = self.skipped.as_deref().is_none_or(|last| match direction {
-            Direction::Forward => is_before(last, &cover.end) && !last.is_empty(),
-            Direction::Backward => *cover.start < *last,
-        });
         if is_further {
-            self.skipped = Some(match direction {
-                Direction::Forward => cover.end.clone(),
-                Direction::Backward => cover.start.clone(),
-            });
+            self.skipped = Some((direction, key.to_vec()));
         }
         is_further
     }
@@ -219,7 +215,7 @@ impl Cursor {
             covers.passed += 1;
         }
         let may_skip = is_deferred || is_older && covers.passed > FEW;
-        if may_skip && covers.skip_further(direction) {
+        if may_skip && covers.skips_at(key, direction) {
             if let Some((cover, _)) = &covers.known {
                 self.merge.skip_older(by, direction, cover)?;
             }
