@@ -2,7 +2,7 @@
 //! drawn anew at each open, a memory budget that changes while they run. Every answer is judged
 //! exactly (`ledger.rs`).
 //!
-//! Keys come in groups of [`GROUP`] with a prefix of their own, so that filters of prefixes and of
+//! Keys come in groups of `GROUP` with a prefix of their own, so that filters of prefixes and of
 //! ranges, which keyspaces have by their options, are asked by scans that lie in one.
 
 mod ledger;
