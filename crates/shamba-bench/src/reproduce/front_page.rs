@@ -174,7 +174,9 @@ fn told(cells: &[Beside]) -> String {
     let level = cells.iter().filter(|cell| !cell.is_certain).count();
     let level = match level {
         0 => String::new(),
-        _ => format!(" In {level} the ranges of the seeds meet, and neither is ahead."),
+        _ => format!(
+            " In {level} both read as much, or the ranges of the seeds meet, and neither is ahead."
+        ),
     };
     let (count, all) = (lost.len(), cells.len());
     let lost: Vec<String> = lost.into_iter().map(Beside::told).collect();
@@ -362,7 +364,7 @@ mod tests {
         spread.rows[3][theirs] = "0.450 to 0.500".into();
         let text = told(&beside(&pages(), Some(&spread)));
         assert!(
-            text.contains("In none of the 4 cells is RocksDB's less. In 1 the ranges"),
+            text.contains("In none of the 4 cells is RocksDB's less. In 1 both"),
             "{text}"
         );
     }

@@ -123,6 +123,11 @@ impl Journal {
         (self.place.as_ref().or(judged).cloned(), self.seconds)
     }
 
+    /// Has no more been taken since [`begin`](Self::begin) than this.
+    pub(super) fn set_seconds(&mut self, seconds: f64) {
+        self.seconds = seconds;
+    }
+
     /// The families of engines that were measured, of what there is to judge.
     pub(super) fn families(&self) -> Option<&HashSet<String>> {
         self.judged.as_ref().map(|(_, families)| families)

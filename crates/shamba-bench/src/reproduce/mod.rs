@@ -383,12 +383,17 @@ fn judged(experiment: &Experiment, run: Run, lab: &mut Lab<'_>) -> Result<Findin
     let asked = (&experiment.name, lab.scale, lab.seed);
     let start = Instant::now();
     lab.measured_apart = false;
+    let (_, seconds) = lab.journal.taken();
     let found = measured(run, lab);
     match &found {
-        Err(Error::NotMeasured(_)) => match lab.journal.find(KIND, &asked) {
-            Ok(Some(kept)) => Ok(kept),
-            _ => found,
-        },
+        Err(Error::NotMeasured(_)) => {
+            // What it took is in what is kept of all of it.
+            lab.journal.set_seconds(seconds);
+            match lab.journal.find(KIND, &asked) {
+                Ok(Some(kept)) => Ok(kept),
+                _ => found,
+            }
+        }
         Ok(_) if lab.measured_apart => {
             lab.journal.keep(KIND, &asked, start, &found)?;
             found

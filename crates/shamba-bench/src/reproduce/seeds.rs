@@ -53,7 +53,12 @@ pub(super) fn merge(mut all: Vec<Findings>, first_seed: u64) -> Findings {
     let claims = all[0].claims.iter().map(|first| {
         let same = |one: &&Claim| one.what == first.what;
         let same = all.iter().flat_map(|one| one.claims.iter().find(same));
-        claim(&same.collect::<Vec<_>>(), first_seed)
+        let same: Vec<&Claim> = same.collect();
+        let mut merged = claim(&same, first_seed);
+        if same.len() < all.len() {
+            merged.measured += &format!(" ({} of {} seeds have it)", same.len(), all.len());
+        }
+        merged
     });
     Findings {
         setting: format!(
@@ -316,6 +321,9 @@ mod tests {
         );
         let claim = merged(seen, [1.0, 2.0, 3.0]);
         assert_eq!((&*claim.measured, claim.cause), ("1 of 3 (seed 1)", None));
+        let named = |measured: f64| Claim::figure(format!("at {measured}"), 1.0, 1.0);
+        let claim = merged(named, [1.0, 2.0, 3.0]);
+        assert_eq!(claim.measured, "1.00 (1 of 3 seeds have it)");
     }
 
     #[test]

@@ -178,12 +178,15 @@ pub(super) fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
     let claims = vec![Claim::statement(
             format!(
                 "I/Os of lookups saved with shares of writes of {told:?}, at which files are compacted, % (nine tenths \
-                 of what is saved without any), where memory has {:.2} to {:.2} times the filters",
+                 of what is saved without any)"
+            ),
+            "still remarkable improvement",
+            format!(
+                "{among:.0?}, without writes {:.0}, where memory has {:.2} to {:.2} times the filters",
+                all[0],
                 least_of(&memory),
                 most_of(&memory),
             ),
-            "still remarkable improvement",
-            format!("{among:.0?}, without writes {:.0}", all[0]),
             all[0] > 0.0 && among.iter().all(|saving| *saving >= 0.9 * all[0]),
         )
         .unless(among.is_empty(), "no file was compacted")];

@@ -139,37 +139,22 @@ fn nowhere_worse(engines: &[&str], points: &[Point]) -> Vec<Claim> {
         let worse: Vec<&Point> = worse.copied().collect();
         let killed = match points.len() - measured.len() {
             0 => String::new(),
-            killed => format!(" (it was killed at {killed} others)"),
+            killed => format!("; it was killed at {killed} others"),
         };
-        Claim::everywhere(
-            format!("no more pages than {}{killed}", pressure::short(engine)),
-            measured.len(),
-            &pressure::places(&worse, (0, at), Found::pages),
-        )
-        .as_goal()
+        let what = format!("no more pages than {}", pressure::short(engine));
+        let places = pressure::places(&worse, (0, at), Found::pages);
+        let mut claim = Claim::everywhere(what, measured.len(), &places).as_goal();
+        claim.measured += &killed;
+        claim
     });
     claims.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rocksdb::tests::found;
     use super::*;
     use crate::reproduce::Verdict;
-
-    fn found(pages: Option<u64>) -> Found {
-        let mut found = Found::default();
-        if let Some(pages) = pages {
-            found.times.operations = 1;
-            for (kind, count) in [
-                ("data_pages", pages),
-                ("index_pages", 0),
-                ("filter_pages", 0),
-            ] {
-                found.counts.insert(kind.to_owned(), count);
-            }
-        }
-        found
-    }
 
     #[test]
     fn who_was_killed_is_not_beaten() {
@@ -179,7 +164,7 @@ mod tests {
                 distribution: Distribution::Uniform,
                 positive: 0.0,
                 percent: 10.0,
-                found: vec![found(Some(ours)), found(theirs)],
+                found: vec![found(ours), theirs.map_or_else(Found::default, found)],
             })
             .collect();
         let of = |points: &[Point]| nowhere_worse(&["shamba", "fjall"], points).remove(0);
@@ -187,8 +172,8 @@ mod tests {
         assert_eq!(
             (&*claim.what, &*claim.measured, claim.verdict),
             (
-                "no more pages than fjall (it was killed at 1 others)",
-                "at 2 of 2 points",
+                "no more pages than fjall",
+                "at 2 of 2 points; it was killed at 1 others",
                 Verdict::Met
             )
         );

@@ -46,12 +46,12 @@ pub(super) fn table(settings: &[&str], cells: &[Point]) -> Report {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::reproduce::shamba::pressure::DISTRIBUTIONS;
 
     /// What reads so many pages in a lookup.
-    fn found(pages: u64) -> Found {
+    pub(in crate::reproduce::ours) fn found(pages: u64) -> Found {
         let mut found = Found::default();
         found.times.operations = 1;
         for (kind, count) in [
