@@ -11,6 +11,9 @@ use crate::report::Cell;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// The upper end of a range that has none.
+pub(super) const UNBOUNDED: f64 = f64::MAX;
+
 /// A number is within a paper's figure or range if it misses it by no more than this share.
 pub(super) const TOLERANCE: f64 = 0.1;
 
@@ -108,9 +111,15 @@ impl Claim {
         Self::figure(what, paper, most_of(measured))
     }
 
-    /// "From a figure on": the least that was measured over the same axis.
+    /// "At least" a figure, or "more than" it: the least that was measured over the same axis. More
+    /// is what was claimed, so that it is within.
     pub fn from_on(what: impl Into<String>, paper: f64, measured: &[f64]) -> Self {
-        Self::figure(what, paper, least_of(measured))
+        let least = least_of(measured);
+        Self {
+            claimed: format!("at least {}", number(paper)),
+            measured: number(least),
+            ..Self::range(what, (paper, UNBOUNDED), &[least])
+        }
     }
 
     /// A range of the paper beside the range of what was measured: within it if both ends are,
@@ -312,7 +321,7 @@ fn beside((from, to): (f64, f64), (least, most): (f64, f64)) -> Verdict {
     let slack = |end: f64| TOLERANCE * end.abs();
     if least.is_nan() || least < from - slack(from) {
         Verdict::Below
-    } else if most > to + slack(to) {
+    } else if to < UNBOUNDED && most > to + slack(to) {
         Verdict::Above
     } else {
         Verdict::Within
@@ -472,7 +481,14 @@ mod tests {
         let from_on = |measured: &[f64]| Claim::from_on("", 2.0, measured).verdict;
         assert_eq!(from_on(&[1.9, 7.0]), Within);
         assert_eq!(from_on(&[1.7, 7.0]), Below);
-        assert_eq!(from_on(&[2.3, 7.0]), Above);
+        assert_eq!(from_on(&[2.3, 7.0]), Within);
+        let claim = Claim::from_on("", 2.0, &[7.0, 2.5]);
+        let median = claim.clone().with_range((1.5, 1.5));
+        assert_eq!(
+            (&*claim.claimed, &*claim.measured),
+            ("at least 2.00", "2.50")
+        );
+        assert_eq!((&*median.measured, median.verdict), ("1.50", Below));
         assert_eq!(from_on(&[NONE, 2.0]), Below);
     }
 

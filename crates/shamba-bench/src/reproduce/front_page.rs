@@ -2,7 +2,7 @@
 //! where it loses, what each of its ideas gives, and how the papers' best known figures came out.
 //! Made from results alone, so that no number stands in it by hand.
 use super::catalogue::CATALOGUE;
-use super::claim::{Claim, TOLERANCE, Verdict};
+use super::claim::{Claim, TOLERANCE, UNBOUNDED, Verdict};
 use super::ours::pressure::CONTAINED;
 use super::ours::rocksdb::BEST;
 use super::page::{folded, places, source};
@@ -309,14 +309,18 @@ fn beside_the_papers(claims: &[(&str, &Claim)]) -> Dots {
         let Some([(from, to), (least, most)]) = claim.ranges else {
             continue;
         };
-        if from > 0.0 && to > 0.0 && least > 0.0 {
+        let comparable = claim.verdict != Verdict::NotComparable;
+        if comparable && from > 0.0 && to > 0.0 && least > 0.0 {
             let row = dots.rows.len() as f64;
-            let mut ends = vec![(least / to, row), (most / to, row)];
+            // Of "at least" the paper's figure is 1, and the bar goes on to what was measured.
+            let one = if to < UNBOUNDED { to } else { from };
+            let to = if to < UNBOUNDED { to } else { from.max(most) };
+            let mut ends = vec![(least / one, row), (most / one, row)];
             ends.dedup();
             let by_model = claim.verdict == Verdict::ModelOnly;
             dots.series[usize::from(by_model)].points.extend(ends);
             dots.rows.push(format!("{paper}: {}", claim.what));
-            let bar = ((1.0 - TOLERANCE) * from / to, 1.0 + TOLERANCE);
+            let bar = ((1.0 - TOLERANCE) * from / one, (1.0 + TOLERANCE) * to / one);
             dots.spans.push(Some(bar));
         }
     }
@@ -398,6 +402,16 @@ mod tests {
         assert_eq!(dots.spans[0], Some((0.9 * 0.625, 1.1)));
         assert_eq!(dots.series[0].points, [(0.5, 0.0), (0.75, 0.0)]);
         assert_eq!(dots.series[1].points, [(0.5, 1.0), (0.75, 1.0)]);
+        // What cannot be compared is not drawn, and "at least" goes on to what was measured.
+        let apart = range.without_verdict("other keys");
+        let least = Claim::from_on("times", 2.0, &[3.0]);
+        let dots = beside_the_papers(&[("four", &apart), ("five", &least)]);
+        assert_eq!(dots.rows, ["five: times"]);
+        assert_eq!(
+            dots.spans[0].map(|(from, to)| (from, (to * 100.0).round())),
+            Some((0.9, 165.0))
+        );
+        assert_eq!(dots.series[0].points, [(1.5, 0.0)]);
         let known = crate::reproduce::all();
         for [name, _] in &CATALOGUE.headlines {
             assert!(known.iter().any(|known| known.name == *name), "{name}");

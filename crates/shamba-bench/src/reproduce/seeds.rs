@@ -71,7 +71,7 @@ pub(super) fn merge(mut all: Vec<Findings>, first_seed: u64) -> Findings {
         claims: claims.collect(),
         tables,
         dots: all[0].dots.clone(),
-        notes: all[0].notes.clone(),
+        notes: notes(&all, first_seed),
     }
 }
 
@@ -88,6 +88,16 @@ fn same_rows(tables: &[&Report]) -> bool {
     tables
         .windows(2)
         .all(|pair| shape(pair[0]) == shape(pair[1]))
+}
+
+/// The notes of the first seed, and of those that are not the same with each that they are its.
+fn notes(all: &[Findings], first_seed: u64) -> Vec<String> {
+    let notes = all[0].notes.iter().map(|note| {
+        let same = all.iter().all(|one| one.notes.contains(note));
+        let seed = format!(" (Seed {first_seed}.)");
+        format!("{note}{}", if same { "" } else { &seed })
+    });
+    notes.collect()
 }
 
 /// The medians of tables with the same rows, and a table of ranges.
@@ -139,7 +149,8 @@ fn panel(first: &Panel, all: &[&Panel]) -> Panel {
 
 /// A claim by all seeds: of numbers that of the median, of ranges that of the median of each end;
 /// of others it holds, or is met, if it does with each, and what was seen is told of the first with
-/// which it does not. A cause is one if it was with each seed that needs one.
+/// which it does not, or else of the first with which it cannot be compared. A cause is one if it
+/// was with each seed that needs one.
 fn claim(all: &[&Claim], first_seed: u64) -> Claim {
     let numbers = all.iter().map(|claim| Some(claim.numbers()?.1));
     let ranges = all.iter().map(|claim| Some(claim.ranges?[1]));
@@ -165,11 +176,13 @@ fn claim(all: &[&Claim], first_seed: u64) -> Claim {
         }
         merged
     } else {
-        let lost = |claim: &&Claim| {
-            let lost = [Verdict::DoesNotHold, Verdict::Missed];
-            lost.contains(&claim.follows())
+        let first = |verdicts: &[Verdict]| {
+            all.iter()
+                .position(|claim| verdicts.contains(&claim.follows()))
         };
-        let at = all.iter().position(lost).unwrap_or(0);
+        let at = first(&[Verdict::DoesNotHold, Verdict::Missed])
+            .or_else(|| first(&[Verdict::NotComparable]))
+            .unwrap_or(0);
         let mut seen = all[at].clone();
         if all.iter().any(|claim| claim.measured != seen.measured) {
             seen.measured += &format!(" (seed {})", first_seed + at as u64);
@@ -321,9 +334,28 @@ mod tests {
         );
         let claim = merged(seen, [1.0, 2.0, 3.0]);
         assert_eq!((&*claim.measured, claim.cause), ("1 of 3 (seed 1)", None));
+        // What cannot be compared with one seed holds with none, in whatever order.
+        let apart = |measured: f64| seen(measured).unless(measured == 3.0, "too near");
+        let claim = merged(apart, [2.5, 3.0, 2.5]);
+        assert_eq!(
+            (claim.verdict, claim.by_seed.len(), &*claim.measured),
+            (Verdict::NotComparable, 3, "3 of 3 (seed 2)")
+        );
+        let claim = merged(apart, [3.0, 2.0, 2.5]);
+        assert_eq!(claim.verdict, Verdict::DoesNotHold);
         let named = |measured: f64| Claim::figure(format!("at {measured}"), 1.0, 1.0);
         let claim = merged(named, [1.0, 2.0, 3.0]);
         assert_eq!(claim.measured, "1.00 (1 of 3 seeds have it)");
+    }
+
+    #[test]
+    fn a_note_that_is_not_the_same_with_each_seed_says_of_which_it_is() {
+        let of = |pages: f64| {
+            let notes = vec!["Pages are counted.".to_owned(), format!("{pages} pages.")];
+            findings(pages, Vec::new()).noting(notes)
+        };
+        let notes = merge(vec![of(1.0), of(2.0)], 7).notes;
+        assert_eq!(notes, ["Pages are counted.", "1 pages. (Seed 7.)"]);
     }
 
     #[test]

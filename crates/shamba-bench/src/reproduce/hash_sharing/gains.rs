@@ -232,13 +232,8 @@ pub(super) fn figure_11(lab: &mut Lab<'_>) -> Result<Findings> {
                 .position(|device| *device == seen.device);
             slower.map_or(f64::NAN, |slower| slower as f64 + 1.0)
         },
-        // In memory also the figure of Figures 12 and 14: it is judged once. Figure 12's "PCIe SSD"
-        // may be this one or the fast one, which is judged there.
-        paper: &[
-            ("gain", SATA_SSD, 1.0, 10.0),
-            ("gain at 10 bits", PCIE_SSD, 2.0, 10.0),
-            ("gain", RAM, 5.0, 40.0),
-        ],
+        // In memory also the figure of Figures 12 and 14: it is judged once.
+        paper: &[("gain", SATA_SSD, 1.0, 10.0), ("gain", RAM, 5.0, 40.0)],
         trend: "gain from the slowest device to the fastest",
         course: "increases as the storage latency reduces",
         rising: &[&DEVICES],

@@ -101,8 +101,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut claims = Vec::new();
     let what = "with 1 bit per key, cost of general over that of zero (model)";
     claims.push(by_model(Claim::figure(what, 1.0, zero_at_1)));
-    let what = "cost that general saves beside zero, up to, % (model)";
-    claims.push(by_model(Claim::up_to(what, 20.0, &gains)));
+    // The caption's "throughput"; what the text has over uniform filters fits a part of their cost
+    // alone.
+    let what = "throughput that general gains over zero, up to, % (model)";
+    claims.push(by_model(Claim::figure(what, 20.0, faster[0])));
     let what = "the more lookups find their key, the more general gains over zero, % (model)";
     let claim = Claim::statement(what, "yes", format!("{gains:.1?}"), gains.is_sorted());
     claims.push(by_model(claim));
@@ -124,11 +126,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         format!("Searches of a lookup, {POSITIVE} of keys existing, measured beside the model");
     let tables = [table, measured.table(title)];
     let notes = vec![format!(
-        "The figure normalises all to Monkey general, so that its \"up to\" is read as what the others lack of \
-         general's throughput, which is the part of their cost that general saves. As gains of throughput over \
-         the others the same model has up to {:.1} % of general over zero, {:.0} % of general over uniform filters \
-         and {:.0} % of zero over these.",
-        faster[0], faster[1], faster[2]
+        "The caption has an improvement of throughput of general over zero, and is read so. The text's \"up to\" over \
+         uniform filters can only be the part of their cost that is saved, as the figure draws it, all normalised to \
+         general: as gains of throughput the same model has up to {:.0} % of general over uniform filters and {:.0} % of \
+         zero over these. The part of zero's cost that general saves is up to {:.1} %.",
+        faster[1],
+        faster[2],
+        most_of(&gains)
     )];
     Ok(Findings::of(setting, tables, panels, claims).noting(notes))
 }

@@ -39,8 +39,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let points = || curves.iter().flat_map(|curve| &curve[1..]);
     let above = points().filter(|(_, [even, best])| best >= even).count();
-    let [even, best] = curves[0][0].1;
-    let (leveling, tiering) = (curves[0][20].1[1], curves[1][20].1[1]);
     let measured = measured(lab)?;
     let [even_seen, best_seen, _] = measured.each(|point| point.in_vain);
     panels.push(measured.panel("measured, leveling", "searches per empty lookup", 1.0));
@@ -49,10 +47,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let what = "Monkey's cost is below uniform filters' for any memory (model)";
     let claim = Claim::everywhere_but(what, points().count(), above);
     claims.push(by_model(claim));
-    let what = "Monkey's cost over uniform filters' without memory";
-    claims.push(by_model(Claim::figure(what, 1.0, best / even)));
-    let what = "cost of tiering over that of leveling: T - 1";
-    claims.push(by_model(Claim::figure(what, 3.0, tiering / leveling)));
     let what =
         "Monkey searches in vain less often than uniform filters of the same memory (measured)";
     claims.push(Claim::everywhere_but(

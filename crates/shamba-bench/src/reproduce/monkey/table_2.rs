@@ -65,7 +65,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let seen = format!("uniform {even_t:.3}, Monkey {best_t:.3}");
     let claim = Claim::statement(what, "O(T): T - 1", seen, all_near(&[even_t, best_t], 3.0));
     claims.push(by_model(claim));
-    claims.push(Claim::figure("M_threshold at T = 2, bits per key", 1.44, threshold).by_model());
     let what = "reads with a sixteenth of M_threshold in 20 levels (model)";
     let seen = format!("{even_few:.1} and {best_few:.1}");
     let paper = "uniform: about all 20; Monkey: the four levels without filters and what the \

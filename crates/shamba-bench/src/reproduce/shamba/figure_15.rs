@@ -59,17 +59,21 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let best: Vec<f64> = claimed.iter().map(|(.., gain)| *gain).collect();
     let (first, last) = (claimed[0], claimed[claimed.len() - 1]);
     let mut claims = Vec::new();
-    claims.push(Claim::figure("times as fast, keys of 8 B", 2.0, first.2));
+    let otherwise =
+        "the paper's baseline is RocksDB; here it is this engine with one filter a file";
+    let claim = Claim::figure("times as fast, keys of 8 B", 2.0, first.2);
+    claims.push(claim.without_verdict(otherwise));
     let what = "the gain shrinks with larger keys";
     let seen = format!("at best {best:.2?} times for keys of {sizes:?} B");
-    claims.push(Claim::statement(what, "yes", seen, last.2 < first.2)
-        .because(last.1 < 1.0, format!(
-            "indexes do not grow with keys here: separators are cut to the shortest that separate, so \
-             that indexes take {:.3} of the bytes of filters with keys of {} B and {:.3} with {} B",
-            first.1, first.0, last.1, last.0
-        )));
+    let claim = Claim::statement(what, "yes", seen, last.2 < first.2);
+    claims.push(claim.without_verdict(otherwise));
+    let notes = vec![format!(
+        "Indexes hardly grow with keys here: separators are cut to the shortest that separate, so that indexes take \
+         {:.3} of the bytes of filters with keys of {} B and {:.3} with {} B.",
+        first.1, first.0, last.1, last.0
+    )];
     let title = "SHaMBa-eq over one filter a file";
     let panel = Panel::of_lines(title, &table, KEYS, "budget %", TIMES).over(MEMORY);
     let setting = setting_of(lab, &base(lab, STATE_OF_THE_ART, sizes[0]));
-    Ok(Findings::of(setting, [table], [panel], claims))
+    Ok(Findings::of(setting, [table], [panel], claims).noting(notes))
 }

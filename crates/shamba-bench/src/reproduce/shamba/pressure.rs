@@ -368,6 +368,26 @@ pub(super) fn at_most(points: &[Point], percent: f64) -> &'static str {
     }
 }
 
+/// That an engine with the paper's thresholds reads no filter at so many points, where it is so at
+/// most of them: what it reads then says nothing of modules.
+pub(super) fn reads_no_filters(engines: &[&str], points: &[Point]) -> Vec<String> {
+    let told = engines.iter().enumerate().filter_map(|(at, engine)| {
+        let without = points
+            .iter()
+            .filter(|point| point.value(at, filter_pages) == 0.0);
+        let (without, all) = (without.count(), points.len());
+        let skips = engine.contains("+paper") && 2 * without > all;
+        skips.then(|| {
+            format!(
+                "{} reads no page of a filter at {without} of {all} points: next to no module is worth as much as the \
+                 paper's thresholds ask for, and what is saved is saved by reading no filters at all.",
+                short(engine)
+            )
+        })
+    });
+    told.collect()
+}
+
 /// Where a falling curve comes down to a value: between its points by a straight line over the
 /// logarithm.
 pub(in crate::reproduce) fn crossing(curve: &[(f64, f64)], value: f64) -> Option<f64> {
@@ -391,6 +411,40 @@ mod tests {
         assert_eq!(crossing(&curve, 9.0), Some(10.0));
         assert_eq!(crossing(&curve, 4.0).map(f64::round), Some(25.0));
         assert_eq!(crossing(&curve, 0.5), None);
+    }
+
+    #[test]
+    fn who_reads_no_filters_is_told() {
+        let point = |pages: [u64; 2]| Point {
+            distribution: Distribution::Uniform,
+            positive: 0.0,
+            percent: 10.0,
+            found: pages.map(|pages| found("filter_pages", pages)).into(),
+        };
+        let engines = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper"];
+        let told = |pages| {
+            reads_no_filters(
+                &engines,
+                &Vec::from(pages).into_iter().map(point).collect::<Vec<_>>(),
+            )
+        };
+        let one = told([[1, 0], [0, 0], [0, 1]]);
+        assert!(
+            one[0].starts_with("shamba-eq-f+paper reads no page of a filter at 2 of 3 points"),
+            "{one:?}"
+        );
+        assert_eq!((one.len(), told([[0, 0], [0, 1], [0, 1]]).len()), (1, 0));
+    }
+
+    /// One lookup that counted so much.
+    fn found(name: &str, count: u64) -> Found {
+        let counts = [("lookups", 1), (name, count)];
+        let mut found = Found {
+            counts: counts.map(|(name, count)| (name.to_owned(), count)).into(),
+            ..Found::default()
+        };
+        found.times.operations = 1;
+        found
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Table 1: what an empty lookup reads when filters and indexes do not fit in memory.
 use super::pressure::{LOW_SKEW, MEMORY};
 use crate::reproduce::prelude::*;
+use shamba::MIN_MEMORY;
 
 /// Budgets in percent of filters and indexes, reads in KB as the paper has them, and how many times
 /// those of the last.
@@ -10,6 +11,9 @@ const PAPER: [(f64, f64, f64); 4] = [
     (70.0, 17.0, 1.4),
     (100.0, 12.0, 1.0),
 ];
+
+/// Bytes of the paper's files.
+const PAPER_FILE: u64 = 4 << 20;
 
 const UNIFORM: &str = "uniform KB";
 const LOW: &str = "low skew KB";
@@ -26,8 +30,11 @@ const COLUMNS: [(&str, &str, Distribution); 4] = [
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Bytes read by an empty lookup (KB)");
+    let base = lab.base(STATE_OF_THE_ART);
     for (percent, paper, _) in PAPER {
-        let mut row = row! { "budget %": percent, "paper KB": paper };
+        let least = MIN_MEMORY as f64 * 100.0 / lab.metadata(&base)? as f64;
+        let had = percent.max(least);
+        let mut row = row! { "paper's budget %": percent, "budget %": had, "paper KB": paper };
         for (column, engine, distribution) in COLUMNS {
             let trial = lab.lookups(engine, percent, 0.0, distribution)?;
             let kb = lab.measure(&trial)?.pages() * 4.096;
@@ -38,26 +45,26 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let [uniform, skewed, ours] = [UNIFORM, LOW, OURS].map(|column| table.numbers(column));
     let enough = PAPER.len() - 1;
     let mut claims = Vec::new();
-    // One deviation of 5 keys, as the text has it, is next to nothing, and any wider one gives
-    // another number.
-    let untold = "the paper does not say how wide the normal distribution of its low-skewed workload is, and what is \
-                  read follows from the width (with the width here, 8 % of the keys; uniform lookups are in the table)";
+    let file = lab.base(STATE_OF_THE_ART).file_size;
+    let smaller = format!(
+        "files of {} KiB have smaller filters than the paper's of 4 MiB, and a lookup reads a filter that is not in memory \
+         as a whole",
+        file >> 10
+    );
     for ((percent, paper, times), read) in PAPER.iter().zip(&skewed) {
         let what = format!("KB read with {percent} % of memory");
-        claims.push(Claim::figure(what, *paper, *read).without_verdict(untold));
+        let claim = Claim::figure(what, *paper, *read);
+        claims.push(claim.unless(file < PAPER_FILE, &smaller));
         if *percent < 100.0 {
             let what = format!("times as much is read with {percent} % of memory as with 100 %");
-            let claim = Claim::figure(what, *times, read / skewed[enough]);
-            claims.push(claim.without_verdict(untold));
+            claims.push(Claim::figure(what, *times, read / skewed[enough]));
         }
     }
-    for (name, read) in [("uniform", &uniform), ("low skew", &skewed)] {
-        let what = format!("{name}: KB read increase as memory decreases (100, 70, 40, 10 %)");
-        let seen: Vec<String> = read.iter().rev().map(|kb| format!("{kb:.3}")).collect();
-        let holds = read.is_sorted_by(|less_memory, more| less_memory > more);
-        let paper = "at each step";
-        claims.push(Claim::statement(what, paper, seen.join(", "), holds));
-    }
+    let what = "KB read increase as memory decreases (100, 70, 40, 10 %)";
+    let seen: Vec<String> = skewed.iter().rev().map(|kb| format!("{kb:.3}")).collect();
+    let holds = skewed.is_sorted_by(|less_memory, more| less_memory > more);
+    let paper = "at each step";
+    claims.push(Claim::statement(what, paper, seen.join(", "), holds));
     // With each budget, ours beside theirs.
     let lost = (PAPER.iter().zip(ours.iter().zip(&uniform)))
         .filter(|(_, (ours, theirs))| ours >= theirs)
