@@ -291,15 +291,19 @@ pub(crate) fn least_limit_for_databases(databases: u64) -> u64 {
 }
 
 /// The most bytes that keyspaces take, without their memtables, tables and counters: another is
-/// refused. With half of it half as many are allowed; twice of it leaves too little to read and
-/// write them with.
+/// refused. Under less than 16 MiB three eighths: with half of it half as many are allowed; half of
+/// the limit leaves too little there to write them with. From then on all but so much of half.
 pub(crate) fn most_of_keyspaces(limit: u64) -> u64 {
-    limit / 8 * 3
+    (limit / 8 * 3).max((limit / 2).saturating_sub(BESIDE_KEYSPACES))
 }
+
+const BESIDE_KEYSPACES: u64 = 2 << 20;
 
 /// The least limit under which keyspaces may take so many bytes.
 pub(crate) fn least_limit_for_keyspaces(bytes: u64) -> u64 {
-    bytes.div_ceil(3).saturating_mul(8).max(MIN_MEMORY)
+    let small = bytes.div_ceil(3).saturating_mul(8);
+    let large = bytes.saturating_add(BESIDE_KEYSPACES).saturating_mul(2);
+    small.min(large).max(MIN_MEMORY)
 }
 
 /// The most bytes that the list of snapshots takes. Of what has no place in it all entries are
@@ -564,6 +568,21 @@ mod tests {
                 assert!(share(iterators) >= bytes, "{bytes} beside {files}");
                 assert!(iterators == MIN_MEMORY || share(iterators - 32) < bytes);
             }
+        }
+    }
+
+    #[test]
+    fn the_least_limit_for_keyspaces_is_just_enough() {
+        assert_eq!(most_of_keyspaces(MIN_MEMORY), MIN_MEMORY / 8 * 3);
+        assert_eq!(most_of_keyspaces(16 << 20), 6 << 20);
+        assert_eq!(most_of_keyspaces(64 << 20), 30 << 20);
+        for bytes in [0, 1000, MIN_MEMORY, 6 << 20, (6 << 20) + 1, (30 << 20) + 3] {
+            let least = least_limit_for_keyspaces(bytes);
+            assert!(most_of_keyspaces(least) >= bytes, "{bytes}");
+            assert!(
+                least == MIN_MEMORY || most_of_keyspaces(least - 8) < bytes,
+                "{bytes}"
+            );
         }
     }
 
