@@ -3,7 +3,7 @@
 //! Made from results alone, so that no number stands in it by hand.
 use super::catalogue::CATALOGUE;
 use super::claim::{Claim, TOLERANCE, UNBOUNDED, Verdict};
-use super::ours::pressure::CONTAINED;
+use super::ours::pressure::{CONTAINED, MORE};
 use super::ours::rocksdb::BEST;
 use super::page::{folded, places, source};
 use super::{Ended, Experiment, Findings, seeds};
@@ -100,7 +100,7 @@ struct Beside {
     percent: f64,
     ours: f64,
     theirs: f64,
-    /// Whether no seed has it the other way round.
+    /// Whether one of both is ahead with every seed.
     is_certain: bool,
 }
 
@@ -115,7 +115,11 @@ impl Beside {
     }
 
     fn told(&self) -> String {
-        let [ours, theirs] = [self.ours, self.theirs].map(Cell::from);
+        let exact = |pages: f64| match pages < 0.01 {
+            true => format!("{pages:.4}"),
+            false => Cell::from(pages).to_string(),
+        };
+        let [ours, theirs] = [self.ours, self.theirs].map(exact);
         format!(
             "{} at {} % ({ours} against {theirs})",
             self.place, self.percent
@@ -124,7 +128,7 @@ impl Beside {
 }
 
 /// The cells of a table of pages in which both this engine and RocksDB stand; `spread` has the
-/// lowest and highest of the seeds.
+/// lowest and highest difference of the seeds.
 fn beside(table: &Report, spread: Option<&Report>) -> Vec<Beside> {
     let cell = |(at, row): (usize, &Vec<Cell>)| {
         let kind = match table.number(row, "existing")? {
@@ -134,17 +138,14 @@ fn beside(table: &Report, spread: Option<&Report>) -> Vec<Beside> {
         };
         let [ours, theirs] = [OURS, BEST].map(|engine| table.number(row, engine));
         let (ours, theirs) = (ours?, theirs?);
-        let ends = |engine, number| {
-            let ends = spread.and_then(|spread| seeds::ends(spread, at, engine));
-            ends.unwrap_or((number, number))
-        };
-        let (ours_ends, their_ends) = (ends(OURS, ours), ends(BEST, theirs));
+        let more = spread.and_then(|spread| seeds::ends(spread, at, MORE));
+        let (least, most) = more.unwrap_or((theirs - ours, theirs - ours));
         Some(Beside {
             place: format!("{}, {kind}", row.first()?),
             percent: table.number(row, "budget %")?,
             ours,
             theirs,
-            is_certain: ours_ends.1 < their_ends.0 || their_ends.1 < ours_ends.0,
+            is_certain: least > 0.0 || most < 0.0,
         })
     };
     table.rows.iter().enumerate().filter_map(cell).collect()
@@ -174,9 +175,7 @@ fn told(cells: &[Beside]) -> String {
     let level = cells.iter().filter(|cell| !cell.is_certain).count();
     let level = match level {
         0 => String::new(),
-        _ => format!(
-            " In {level} both read as much, or the ranges of the seeds meet, and neither is ahead."
-        ),
+        _ => format!(" In {level} neither reads less with every seed."),
     };
     let (count, all) = (lost.len(), cells.len());
     let lost: Vec<String> = lost.into_iter().map(Beside::told).collect();
@@ -362,13 +361,22 @@ mod tests {
         table.rows.pop();
         assert!(told(&beside(&table, None)).contains("In none of the 3 cells"));
         // With one seed ours, with another RocksDB's.
-        let mut spread = pages();
-        let [ours, theirs] = [OURS, BEST].map(|name| spread.column(name).unwrap());
-        spread.rows[3][ours] = "0.400 to 0.700".into();
-        spread.rows[3][theirs] = "0.450 to 0.500".into();
-        let text = told(&beside(&pages(), Some(&spread)));
+        let with = |more: &str| {
+            let mut spread = pages();
+            spread.columns.push(MORE.to_owned());
+            for row in &mut spread.rows {
+                row.push(1.0.into());
+            }
+            spread.rows[3].pop();
+            spread.rows[3].push(more.into());
+            told(&beside(&pages(), Some(&spread)))
+        };
+        let text = with("-200 to 50.0");
+        let level = "In none of the 4 cells is RocksDB's less. In 1 neither reads less with every";
+        assert!(text.contains(level), "{text}");
+        let text = with("-200 to -0.100");
         assert!(
-            text.contains("In none of the 4 cells is RocksDB's less. In 1 both"),
+            text.contains("loses to it in 1 of 4 cells") && !text.contains("neither"),
             "{text}"
         );
     }

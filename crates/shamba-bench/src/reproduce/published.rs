@@ -71,13 +71,14 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         let mut table = crate::report::Report::titled("Pages");
         table.add(row! { "distribution": "uniform", "existing": 0.0, "our default": 1.0 });
+        let [experiment, headline] = &CATALOGUE.headlines[0];
         let findings = Findings {
             tables: vec![table],
-            claims: vec![Claim::range(&CATALOGUE.headlines[1][1], (1.0, 2.0), &[1.5])],
+            claims: vec![Claim::range(headline, (1.0, 2.0), &[1.5])],
             ..Findings::default()
         };
         let ended = Ended {
-            name: "shamba-table-1".to_owned(),
+            name: experiment.clone(),
             scale: Scale::Tiny,
             seeds: 1..2,
             place: machine::Place::default(),
@@ -102,8 +103,8 @@ mod tests {
             assert_eq!(one, two, "{file}");
         }
         let summary = String::from_utf8(read("docs/summary.md")).unwrap();
-        let row = "with 10 % | 1.00 to 2.00 | 1.50 | within |";
-        assert!(summary.contains(row), "{summary}");
+        let row = format!("{headline} | 1.00 to 2.00 | 1.50 | within |");
+        assert!(summary.contains(&row), "{summary}");
         let dark = String::from_utf8(read("docs/summary-headlines-dark.svg")).unwrap();
         assert!(dark.contains("#0D1117") && !dark.contains("#FFFFFF"));
     }

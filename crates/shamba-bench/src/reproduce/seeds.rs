@@ -108,13 +108,18 @@ fn medians(first: &Report, all: &[&Report]) -> (Report, Report) {
         for column in 0..first.columns.len() {
             let cells = all.iter().map(|table| &table.rows[row][column]);
             let numbers = cells.filter_map(|cell| match cell {
-                Cell::Number(number) => Some(*number),
+                Cell::Number(number) if !number.is_nan() => Some(*number),
                 _ => None,
             });
             let numbers: Vec<f64> = numbers.collect();
             let (least, most) = (least_of(&numbers), most_of(&numbers));
             medians.rows[row][column] = match median(&numbers) {
-                Some(middle) => middle.into(),
+                Some(middle) if numbers.len() == all.len() => middle.into(),
+                // With the others it came to nothing.
+                Some(middle) => {
+                    let seeds = format!("{} of {} seeds", numbers.len(), all.len());
+                    format!("{} ({seeds})", Cell::from(middle)).into()
+                }
                 None => continue,
             };
             if least < most {
@@ -346,6 +351,17 @@ mod tests {
         let named = |measured: f64| Claim::figure(format!("at {measured}"), 1.0, 1.0);
         let claim = merged(named, [1.0, 2.0, 3.0]);
         assert_eq!(claim.measured, "1.00 (1 of 3 seeds have it)");
+    }
+
+    #[test]
+    fn a_cell_that_some_seeds_have_no_number_for_says_so() {
+        let all = [1.0, f64::NAN, 3.0].map(|pages| findings(pages, Vec::new()));
+        let tables = merge(all.into(), 1).tables;
+        assert_eq!(tables[0].rows[0][1].to_string(), "2.00 (2 of 3 seeds)");
+        assert_eq!(tables[1].rows[0][1].to_string(), "1.00 to 3.00");
+        let all = [f64::NAN; 2].map(|pages| findings(pages, Vec::new()));
+        let tables = merge(all.into(), 1).tables;
+        assert!(matches!(tables[0].rows[0][1], Cell::Number(number) if number.is_nan()));
     }
 
     #[test]

@@ -99,10 +99,6 @@ fn of_skew(curves: &Curves) -> Vec<Claim> {
     let bend = (even.len() * 6 / 10).max(1) - 1;
     let each_level = |at: usize| even[at] / at.max(1) as f64;
     let mut claims = Vec::new();
-    let what = "searches in vain for entries of the first level";
-    let seen = format!("{:.4}, {:.4}, {:.4}", even[0], zero[0], general[0]);
-    let holds = [even[0], zero[0], general[0]] == [0.0; 3];
-    claims.push(Claim::statement(what, "none with any filters", seen, holds));
     let what = "searches in vain with uniform filters at the middle and the last level";
     let seen = format!(
         "{:.3} at level {}, {:.3} at level {}",

@@ -13,13 +13,8 @@ fn costs(policy: MergePolicy, ratio: u32, levels: u32, bits_per_key: f64) -> Res
     trees::closed_forms(&Tree::new(policy, ratio, levels, ENTRIES)?, bits_per_key)
 }
 
-fn over([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
-    [a / c, b / d]
-}
-
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Reads of an empty lookup by the model as levels double");
-    let [mut even_growth, mut best_growth] = [Vec::new(), Vec::new()];
     for (policy, ratio) in [(Leveling, 2), (Leveling, 10), (Tiering, 4), (Tiering, 10)] {
         for levels in [5, 10, 20] {
             let [even, best] = costs(policy, ratio, levels, trees::BITS)?;
@@ -32,15 +27,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "Monkey": best,
             });
         }
-        let of = |levels| costs(policy, ratio, levels, trees::BITS);
-        let [even, best] = over(of(20)?, of(10)?);
-        even_growth.push(even);
-        best_growth.push(best);
     }
     let by_levels = (1..=20)
         .map(|levels| Ok((f64::from(levels), costs(Leveling, 2, levels, trees::BITS)?)))
         .collect::<Result<Vec<_>>>()?;
-    let [even_t, best_t] = over(costs(Tiering, 4, 10, 8.0)?, costs(Leveling, 4, 10, 8.0)?);
     let tree = Tree::new(Leveling, 2, 20, ENTRIES)?;
     let threshold = threshold_bits(&tree, 0.0)? / ENTRIES;
     let [even_few, best_few] = costs(Leveling, 2, 20, threshold / 16.0)?;
@@ -50,21 +40,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let growth = |searches: &[f64]| searches[all - 1] / searches[all / 2 - 1];
     let [even, best, _] = measured.each(|point| point.in_vain);
     let (even, best) = (growth(&even), growth(&best));
-    let all_near = |values: &[f64], goal: f64| values.iter().all(|v| (v / goal - 1.0).abs() < 0.02);
     let setting = trees::setting(lab);
     let mut claims = Vec::new();
-    let what = "growth of uniform filters' cost from 10 to 20 levels (model)";
-    let seen = format!("{even_growth:.3?}");
-    let claim = Claim::statement(what, "O(L): 2", seen, all_near(&even_growth, 2.0));
-    claims.push(by_model(claim));
-    let what = "growth of Monkey's cost from 10 to 20 levels (model)";
-    let seen = format!("{best_growth:.3?}");
-    let claim = Claim::statement(what, "O(1): 1", seen, all_near(&best_growth, 1.0));
-    claims.push(by_model(claim));
-    let what = "cost of tiering over that of leveling, T = 4 (model)";
-    let seen = format!("uniform {even_t:.3}, Monkey {best_t:.3}");
-    let claim = Claim::statement(what, "O(T): T - 1", seen, all_near(&[even_t, best_t], 3.0));
-    claims.push(by_model(claim));
     let what = "reads with a sixteenth of M_threshold in 20 levels (model)";
     let seen = format!("{even_few:.1} and {best_few:.1}");
     let paper = "uniform: about all 20; Monkey: the four levels without filters and what the \

@@ -12,9 +12,6 @@ const PAPER: [(f64, f64, f64); 4] = [
     (100.0, 12.0, 1.0),
 ];
 
-/// Bytes of the paper's files.
-const PAPER_FILE: u64 = 4 << 20;
-
 const UNIFORM: &str = "uniform KB";
 const LOW: &str = "low skew KB";
 const OURS: &str = "our default, uniform KB";
@@ -45,19 +42,16 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let [uniform, skewed, ours] = [UNIFORM, LOW, OURS].map(|column| table.numbers(column));
     let enough = PAPER.len() - 1;
     let mut claims = Vec::new();
-    let file = lab.base(STATE_OF_THE_ART).file_size;
-    let smaller = format!(
-        "files of {} KiB have smaller filters than the paper's of 4 MiB, and a lookup reads a filter that is not in memory \
-         as a whole",
-        file >> 10
-    );
+    let untold = "the paper measures RocksDB itself, with a low skew of which it does not say how wide it is (here about as \
+                  wide as its Figure 2), over files whose filters have 80 KB: what a lookup reads hangs on each";
     for ((percent, paper, times), read) in PAPER.iter().zip(&skewed) {
         let what = format!("KB read with {percent} % of memory");
         let claim = Claim::figure(what, *paper, *read);
-        claims.push(claim.unless(file < PAPER_FILE, &smaller));
+        claims.push(claim.without_verdict(untold));
         if *percent < 100.0 {
             let what = format!("times as much is read with {percent} % of memory as with 100 %");
-            claims.push(Claim::figure(what, *times, read / skewed[enough]));
+            let claim = Claim::figure(what, *times, read / skewed[enough]);
+            claims.push(claim.without_verdict(untold));
         }
     }
     let what = "KB read increase as memory decreases (100, 70, 40, 10 %)";
