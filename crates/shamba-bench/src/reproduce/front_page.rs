@@ -115,9 +115,12 @@ impl Beside {
     }
 
     fn told(&self) -> String {
-        let exact = |pages: f64| match pages < 0.01 {
-            true => format!("{pages:.4}"),
-            false => Cell::from(pages).to_string(),
+        let exact = |pages: f64| {
+            if pages < 0.01 {
+                format!("{pages:.4}")
+            } else {
+                Cell::from(pages).to_string()
+            }
         };
         let [ours, theirs] = [self.ours, self.theirs].map(exact);
         format!(
