@@ -7,11 +7,10 @@
 //! level's counters are allocated at the first visit of it, and charged to the budget. Hints: they
 //! change no answer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use crate::base::once_arc::OnceArc;
-use crate::budget::{Budget, Reservation, Role, allocated, most_of_seen, shared};
+use crate::budget::{Budget, Reservation, Role, most_of_seen};
 use crate::metrics::CounterShard;
 use crate::table::{Modules, Trace};
 
@@ -127,14 +126,10 @@ struct LevelCells {
     _held: Reservation,
 }
 
-/// What the counters of a level take.
-const LEVEL_BYTES: u64 =
-    (shared(size_of::<LevelCells>()) + allocated(SHARDS * size_of::<LevelShard>())) as u64;
-
-/// The counters of a keyspace. Most levels have none, so that a place is a word.
+/// The counters of a keyspace.
 #[derive(Debug)]
 pub(crate) struct LevelCounters {
-    levels: [OnceArc<LevelCells>; LEVELS],
+    levels: [OnceLock<Box<LevelCells>>; LEVELS],
     budget: Arc<Budget>,
 }
 
@@ -165,15 +160,19 @@ impl LevelCounters {
 
     /// Without memory for them nothing is counted.
     #[cold]
-    fn make<'a>(&self, level: &'a OnceArc<LevelCells>) -> Option<&'a LevelCells> {
+    fn make<'a>(&self, level: &'a OnceLock<Box<LevelCells>>) -> Option<&'a LevelCells> {
+        let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
         let most = most_of_seen(self.budget.limit());
         let held = self
             .budget
-            .try_reserve_within(Role::Seen, LEVEL_BYTES, most)?;
-        Some(level.get_or_set(Arc::new(LevelCells {
-            shards: (0..SHARDS).map(|_| LevelShard::default()).collect(),
-            _held: held,
-        })))
+            .try_reserve_within(Role::Seen, bytes as u64, most)?;
+        let made = || {
+            Box::new(LevelCells {
+                shards: (0..SHARDS).map(|_| LevelShard::default()).collect(),
+                _held: held,
+            })
+        };
+        Some(level.get_or_init(made))
     }
 
     /// Counts a visit of a table of `level` that is over: whether it found the key, or `None` if it
@@ -190,7 +189,11 @@ impl LevelCounters {
         let Some(level) = self.levels.get(level.min(LEVELS - 1)) else {
             return;
         };
-        let Some(cells) = level.get().or_else(|| self.make(level)) else {
+        let Some(cells) = level
+            .get()
+            .map(|cells| &**cells)
+            .or_else(|| self.make(level))
+        else {
             return;
         };
         let Some(shard) = cells
@@ -229,14 +232,14 @@ impl LevelCounters {
 
     /// Levels that lookups came to, from 0.
     pub(in crate::db) fn levels(&self) -> usize {
-        let asked = |level: &OnceArc<_>| level.get().is_some();
+        let asked = |level: &OnceLock<_>| level.get().is_some();
         self.levels.iter().rposition(asked).map_or(0, |at| at + 1)
     }
 
     /// A picture of the counters of a level.
     pub(in crate::db) fn snapshot(&self, level: usize) -> LevelLookups {
         let mut lookups = LevelLookups::default();
-        let Some(level) = self.levels.get(level).and_then(OnceArc::get) else {
+        let Some(level) = self.levels.get(level).and_then(OnceLock::get) else {
             return lookups;
         };
         let mut modules = [ModuleLookups::default(); MODULES];
@@ -289,8 +292,9 @@ mod tests {
         for weight in [0, 8] {
             counters.record(1, Some(false), &trace, 0b100, weight);
         }
-        assert_eq!(budget.used_by(Role::Seen), LEVEL_BYTES);
-        const { assert!(LEVEL_BYTES <= 1300) }
+        let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
+        assert_eq!(budget.used_by(Role::Seen), bytes as u64);
+        assert!(bytes <= 1200, "{bytes}");
         // A visit that failed did read, and came to no answer.
         trace.false_positive = false;
         counters.record(1, None, &trace, 0, 8);
