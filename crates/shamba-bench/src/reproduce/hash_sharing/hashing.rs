@@ -76,17 +76,14 @@ pub(super) fn figure_1(lab: &mut Lab<'_>) -> Result<Findings> {
             ..panel
         })
     });
-    let fast = |what: &str, paper, empty| {
-        let what = format!("share of hashing, fast-pcie-ssd (a device model), {what}, %");
-        (what, paper, share(FAST_SSD, empty))
-    };
+    let fast = |what: &str| format!("share of hashing, fast-pcie-ssd (a device model), {what}, %");
     let hashing = "Hashing is the counted hashes times the time of one.";
     let setting = lookups::setting(lab, hashing);
     let mut claims = Vec::new();
-    let (what, paper, seen) = fast("no lookup empty", 15.0, 0.0);
-    claims.push(Claim::figure(what, paper, seen).by_model());
-    let (what, paper, seen) = fast("all lookups empty", 75.0, 1.0);
-    claims.push(Claim::from_on(what, paper, &[seen]).by_model());
+    let claim = Claim::figure(fast("no lookup empty"), 15.0, share(FAST_SSD, 0.0));
+    claims.push(claim.by_model());
+    let claim = Claim::from_on(fast("all lookups empty"), 75.0, &[share(FAST_SSD, 1.0)]);
+    claims.push(claim.by_model());
     let what = "share of hashing, ram, all lookups empty, %";
     claims.push(Claim::figure(what, 100.0, share(RAM, 1.0)));
     let what = "share of hashing larger with more empty lookups, and on the next faster device (device models but ram)";
