@@ -87,31 +87,6 @@ fn memtables_of_200_and_500_keyspaces_stay_within_their_share() {
     }
 }
 
-/// 6 KiB of the budget for each: they are made, written and read, and made again by an open.
-#[test]
-fn ten_thousand_keyspaces_have_room_in_64_mib() {
-    const COUNT: usize = 10_000;
-    let memory = MemoryBudget::bytes(64 * MIB);
-    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-    let open = || {
-        let options = Options::new().fs(Arc::clone(&fs)).memory(memory.clone());
-        options.open("/db").unwrap()
-    };
-    let db = open();
-    for (i, keyspace) in keyspaces(&db, COUNT).iter().enumerate() {
-        keyspace.put("key", i.to_string()).unwrap();
-    }
-    db.close().unwrap();
-    let db = open();
-    for i in (0..COUNT).step_by(7) {
-        let keyspace = db.keyspace(&format!("keyspace {i}")).unwrap();
-        let value = keyspace.get("key").unwrap();
-        assert_eq!(value.as_deref(), Some(i.to_string().as_bytes()));
-    }
-    let budget = memory.usage().budget;
-    assert_eq!(budget.overdraft, 0, "{budget:?}");
-}
-
 #[test]
 fn databases_under_one_budget_share_what_memtables_may_take() {
     let memory = MemoryBudget::bytes(4 * MIB);

@@ -21,33 +21,18 @@
 //! and then it waits for what others hold ([`Budget::reserve`](super::Budget::reserve)).
 //!
 //! All else is *kept*: cached blocks, open tables that nobody uses, buffers. It has whatever is not
-//! held, and gives way. The shares of kept things (`kept`) say who goes first, and need not add
-//! up.
+//! held, and gives way. The shares of kept things say who goes first; they need not add up.
 //!
 //! Pure functions of the limit, in bytes.
 
-mod kept;
-
 use super::MIN_MEMORY;
-pub(crate) use kept::*;
 
 // What is held: the rows of the table.
 
 /// The bytes that all memtables may take before writers wait for flushes: half of the budget, but
 /// for a constant that only small budgets feel.
 pub(crate) fn memtable_share(limit: u64) -> u64 {
-    half_but(limit, LEFT_BY_MEMTABLES)
-}
-
-/// Half of the budget but for so many bytes, which a small one has three eighths of.
-fn half_but(limit: u64, left: u64) -> u64 {
-    limit / 2 - left.min(limit / 8)
-}
-
-/// The least limit of which that is so many bytes.
-fn least_limit_for_half_but(bytes: u64, left: u64) -> u64 {
-    let small = bytes.div_ceil(3).saturating_mul(8);
-    small.min(bytes.saturating_add(left).saturating_mul(2))
+    limit / 2 - LEFT_BY_MEMTABLES.min(limit / 8)
 }
 
 /// What is left to those who read and merge entries of the largest size, where the budget is small:
@@ -306,19 +291,15 @@ pub(crate) fn least_limit_for_databases(databases: u64) -> u64 {
 }
 
 /// The most bytes that keyspaces take, without their memtables, tables and counters: another is
-/// refused. With half of it half as many are allowed; half of a small limit leaves too little to
+/// refused. With half of it half as many are allowed; twice of it leaves too little to read and
 /// write them with.
 pub(crate) fn most_of_keyspaces(limit: u64) -> u64 {
-    half_but(limit, LEFT_BY_KEYSPACES)
+    limit / 8 * 3
 }
-
-/// What keyspaces leave of half of the budget; of one up to 16 MiB it is an eighth of all. Neither
-/// half nor twice of it was measured.
-const LEFT_BY_KEYSPACES: u64 = 2 << 20;
 
 /// The least limit under which keyspaces may take so many bytes.
 pub(crate) fn least_limit_for_keyspaces(bytes: u64) -> u64 {
-    least_limit_for_half_but(bytes, LEFT_BY_KEYSPACES).max(MIN_MEMORY)
+    bytes.div_ceil(3).saturating_mul(8).max(MIN_MEMORY)
 }
 
 /// The most bytes that the list of snapshots takes. Of what has no place in it all entries are
@@ -387,7 +368,9 @@ pub(crate) fn least_limit_for_block(bytes: u64) -> u64 {
 
 /// The least limit under which all memtables may take so many bytes, where files take so many.
 pub(crate) fn least_limit_for_memtables(bytes: u64, files: u64) -> u64 {
-    least_limit_for_shares(least_limit_for_half_but(bytes, LEFT_BY_MEMTABLES), files)
+    let small = bytes.div_ceil(3).saturating_mul(8);
+    let large = bytes.saturating_add(LEFT_BY_MEMTABLES).saturating_mul(2);
+    least_limit_for_shares(small.min(large), files)
 }
 
 /// The same of all iterators.
@@ -408,6 +391,111 @@ pub(crate) fn least_limit_for_files(bytes: u64) -> u64 {
     let by_share = bytes.div_ceil(7).saturating_mul(8);
     let least = bytes.saturating_add(MIN_MEMORY / 2);
     by_share.max(least).max(MIN_MEMORY)
+}
+
+// What is kept, and gives way.
+
+/// Open tables may take so many bytes before those not used lately are closed for others.
+pub(crate) fn open_tables(limit: u64) -> u64 {
+    limit / 4
+}
+
+/// Files may be kept open so that a writer beside us cannot remove them, while they take so many
+/// bytes.
+pub(crate) fn held_files(limit: u64) -> u64 {
+    limit / 16
+}
+
+/// How many files the budget has room for. The system keeps 2 KiB and more for each, which count as
+/// the process's where its memory is limited: so a 32nd of the budget.
+pub(crate) fn open_files(limit: u64) -> u64 {
+    limit / (64 << 10)
+}
+
+/// Memory is short for blocks while fewer bytes are free: what comes in is then weighed against
+/// what is there. A full cache has fewer, so that neither half nor double is felt in it; it is for
+/// memory that others give back, of which twice as much would stay free.
+pub(crate) fn short_of_memory(limit: u64) -> u64 {
+    limit / 256
+}
+
+/// Memory is plenty while more bytes are free: what comes in then says that memory has no price.
+/// Felt only when a budget is raised or others give back: with half of it the price falls although
+/// that will soon be taken, with double it stays although there is room.
+pub(crate) fn plenty_of_memory(limit: u64) -> u64 {
+    limit / 32
+}
+
+/// What is written stays in memory while so much is free beside it. Jobs need about so much under
+/// any limit; with none under the least ones what cannot do without memory finds none.
+pub(crate) fn room_for_what_is_written(limit: u64) -> u64 {
+    plenty_of_memory(limit).max(2 << 20)
+}
+
+/// Bytes of free frames that are kept: enough for what comes in while blocks are on their way out.
+/// Half is not felt, with double up to .6 % less is read. Ten times as many would be missed by
+/// blocks; without any, each block that takes another's place costs two calls of the system.
+pub(crate) fn idle_frames(limit: u64) -> u64 {
+    limit / 128
+}
+
+/// Blocks are moved together once free slots between them take so many bytes.
+pub(crate) fn loose_slots(limit: u64) -> u64 {
+    limit / 64
+}
+
+/// Bytes of idle buffers to read into that are kept.
+pub(crate) fn idle_buffers(limit: u64) -> u64 {
+    limit / 256
+}
+
+/// Bytes of buffers that are lent beyond the first of a thread, without waiting.
+pub(crate) fn extra_buffers(limit: u64) -> u64 {
+    limit / 4
+}
+
+/// Bytes that are read at once for one block of a filter.
+pub(crate) fn read_at_once(limit: u64) -> u64 {
+    limit / 64
+}
+
+/// Bytes that are held at once to bring back into memory what was there before a restart: each of
+/// the list that is read, the buffers, and the lookups of keys. What gives way for them would not
+/// come back.
+pub(crate) fn reload_at_once(limit: u64) -> u64 {
+    (limit / 128).min(1 << 20)
+}
+
+/// Bytes of a buffer for blocks that a table being written keeps for the next block.
+pub(crate) fn kept_for_next_block(limit: u64) -> u64 {
+    limit / 32
+}
+
+/// Bytes of entries that an iterator copies out of a memtable at once.
+pub(crate) fn memtable_copy(limit: u64) -> u64 {
+    limit / 256
+}
+
+/// Bytes of an index of which an input of a merge keeps a copy.
+pub(crate) fn copied_index(limit: u64) -> u64 {
+    limit / 128
+}
+
+/// Bytes from which on a value is large: one that a merge does not need yet is let go where memory
+/// is short.
+pub(crate) fn large_value(limit: u64) -> u64 {
+    limit / 256
+}
+
+/// Memory is short for that while fewer bytes are free of what is held.
+pub(crate) fn short_for_large_values(limit: u64) -> u64 {
+    limit / 3
+}
+
+/// Bytes that all merges together may take to read further ahead than they must. Nobody can take
+/// that back while a merge runs.
+pub(crate) fn further_readahead(limit: u64) -> u64 {
+    limit / 8
 }
 
 #[cfg(test)]
@@ -476,21 +564,6 @@ mod tests {
                 assert!(share(iterators) >= bytes, "{bytes} beside {files}");
                 assert!(iterators == MIN_MEMORY || share(iterators - 32) < bytes);
             }
-        }
-    }
-
-    #[test]
-    fn the_least_limit_for_keyspaces_is_just_enough() {
-        assert_eq!(most_of_keyspaces(MIN_MEMORY), MIN_MEMORY / 8 * 3);
-        assert_eq!(most_of_keyspaces(16 << 20), 6 << 20);
-        assert_eq!(most_of_keyspaces(64 << 20), 30 << 20);
-        for bytes in [0, 1000, MIN_MEMORY, 6 << 20, (6 << 20) + 1, (30 << 20) + 3] {
-            let least = least_limit_for_keyspaces(bytes);
-            assert!(most_of_keyspaces(least) >= bytes, "{bytes}");
-            assert!(
-                least == MIN_MEMORY || most_of_keyspaces(least - 8) < bytes,
-                "{bytes}"
-            );
         }
     }
 
