@@ -291,6 +291,88 @@ fn scans_get_past_what_a_range_deleted_without_reading_it() {
     }
 }
 
+/// A seek to a deleted key looks for what comes behind the range, and not for the key.
+#[test]
+fn seeks_to_deleted_keys_read_what_lies_behind_the_range() {
+    let fs = MemFs::new();
+    let db = options(&fs).memory(MemoryBudget::bytes(8 << 20));
+    let db = db.open("/db").unwrap();
+    fill(&db, 0..20_000);
+    db.compact_range(None, None).unwrap();
+    db.delete_range(key(2000)..key(18_000)).unwrap();
+    // Newer than the range: found in it.
+    db.put(key(9000), "new").unwrap();
+    db.close().unwrap();
+    for flushes in [false, true] {
+        let meter = MeteredFs::new(Arc::new(fs.clone()));
+        let options = options(&fs).memory(MemoryBudget::bytes(1 << 20));
+        let db = options.fs(Arc::new(meter.clone())).open("/db").unwrap();
+        if flushes {
+            db.flush().unwrap();
+        }
+        let mut read = 0;
+        for (round, number) in (2000..18_000).step_by(160).enumerate() {
+            if round == 1 {
+                read = pages_read(&meter);
+            }
+            let mut cursor = db.cursor(IterOptions::default()).unwrap();
+            let after = if number <= 9000 { 9000 } else { 18_000 };
+            cursor.seek(key(number)).unwrap();
+            assert_eq!(cursor.key(), key(after).as_bytes());
+            let before = if number < 9000 { 1999 } else { 9000 };
+            cursor.seek_for_prev(key(number)).unwrap();
+            assert_eq!(cursor.key(), key(before).as_bytes());
+            let first = db.range(key(number)..).next().unwrap().unwrap();
+            assert_eq!(first.0, key(after).as_bytes());
+            let last = db.range(..key(number)).next_back().unwrap().unwrap();
+            assert_eq!(
+                last.0,
+                key(if number <= 9000 { 1999 } else { 9000 }).as_bytes()
+            );
+        }
+        let read = pages_read(&meter) - read;
+        assert!(read < 20, "{read} pages of 99 rounds, flushed: {flushes}");
+    }
+}
+
+/// A memtable that has a range tombstone and what it deleted is flushed once scans have gone past
+/// that again and again: not before, and not for what they do not come to.
+#[test]
+fn scans_have_deleted_entries_flushed_that_they_come_past() {
+    let fs = MemFs::new();
+    let keyspace = KeyspaceOptions::new().write_buffer(4 << 20);
+    let db = options(&fs).memory(MemoryBudget::bytes(64 << 20));
+    let db = db.keyspace(keyspace).open("/db").unwrap();
+    fill(&db, 0..10_000);
+    db.delete_range(key(1000)..key(9000)).unwrap();
+    db.put(key(5000), "new").unwrap();
+    let flushes = || db.stats().counters.flushes;
+    let seek = |number: u64, found: u64| {
+        let mut cursor = db.cursor(IterOptions::default()).unwrap();
+        cursor.seek(key(number)).unwrap();
+        assert_eq!(cursor.key(), key(found).as_bytes());
+    };
+    for _ in 0..1000 {
+        seek(500, 500);
+        seek(9500, 9500);
+    }
+    // 4,000 entries each time: a quarter of a million after 66.
+    let mut before = 0;
+    while flushes() == 0 {
+        seek(1000, 5000);
+        before += 1;
+        assert!(before < 100, "nothing is flushed");
+    }
+    assert!(before > 50, "{before} scans");
+    assert_eq!(db.stats().counters.flushes, 1);
+    for _ in 0..200 {
+        seek(1000, 5000);
+        seek(5001, 9000);
+    }
+    assert_eq!(flushes(), 1);
+    assert_eq!(keys(&db).len(), 2001);
+}
+
 #[test]
 fn a_lookup_of_what_a_range_deleted_reads_nothing() {
     let fs = MemFs::new();

@@ -285,8 +285,14 @@ fn empty_scans_read_less_than_half_of_what_they_do_without() {
     // What is known of open tables, beside.
     let memory = memory + (48 << 10);
     let (before, none) = pages_of_empty_scans(&without, memory);
-    let (now, counters) = pages_of_empty_scans(&with, memory);
-    // docs/policy.md says what they are; what pushes what out decides much of the second.
+    // What pushes what out decides much of these, and a few bytes more or less what does: from 2.3 to
+    // 6.3 pages within ten KB. docs/policy.md says what they are.
+    let around = (-4..=4).map(|more: i64| memory.saturating_add_signed(more << 10));
+    let mut all: Vec<_> = around
+        .map(|memory| pages_of_empty_scans(&with, memory))
+        .collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (now, counters) = all.swap_remove(all.len() / 2);
     assert!(
         (8.0..9.0).contains(&before),
         "{before} pages a scan without"

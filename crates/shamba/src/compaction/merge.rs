@@ -131,7 +131,7 @@ impl<I: InternalIterator> MergeIter<I> {
     }
 
     /// Applies a positioning call to every child, then orders them.
-    fn position(
+    pub(crate) fn position(
         &mut self,
         direction: Direction,
         mut call: impl FnMut(&mut I) -> Result<()>,
@@ -177,29 +177,35 @@ impl<I: InternalIterator> MergeIter<I> {
         direction: Direction,
         cover: &Cover,
     ) -> Result<()> {
-        let is_inside = |child: &I| match direction {
-            Direction::Forward => is_before(child.key(), &cover.end),
-            Direction::Backward => child.key() >= cover.start.as_slice(),
-        };
         let older = self.children.iter_mut().skip(than + 1);
-        for child in older.filter(|child| child.valid() && is_inside(child)) {
-            match direction {
-                Direction::Forward if cover.end.is_empty() => {
-                    child.seek(&[u8::MAX; MAX_KEY_LEN], Tag::OLDEST)?;
-                }
-                Direction::Forward => child.seek(&cover.end, Tag::NEWEST)?,
-                Direction::Backward => child.seek_for_prev(&cover.start, Tag::NEWEST)?,
-            }
-            // What bounds a block may lie inside though its entries do not.
-            while child.is_deferred() && is_inside(child) {
-                child.materialize()?;
-            }
-            if child.valid() && is_inside(child) {
-                return Err(Error::corruption(child.file(), 0, OUT_OF_ORDER));
-            }
+        for child in older.filter(|child| child.valid() && is_inside(*child, direction, cover)) {
+            seek_past(child, direction, cover)?;
         }
         self.rebuild();
         Ok(())
+    }
+
+    /// Positions the children up to `newest` by `call`, and those after it, which are older, past
+    /// what a range tombstone covers.
+    ///
+    /// # Errors
+    /// As [`Self::skip_older`].
+    pub(crate) fn seek_around(
+        &mut self,
+        direction: Direction,
+        (newest, cover): (usize, &Cover),
+        mut call: impl FnMut(&mut I) -> Result<()>,
+    ) -> Result<()> {
+        let mut number = 0;
+        self.position(direction, |child| {
+            let is_older = number > newest;
+            number += 1;
+            if is_older {
+                seek_past(child, direction, cover)
+            } else {
+                call(child)
+            }
+        })
     }
 
     /// Until the first child is at an entry.
@@ -235,6 +241,33 @@ impl<I: InternalIterator> MergeIter<I> {
         self.rebuild();
         Ok(())
     }
+}
+
+/// Whether a child has not come past what a range tombstone covers.
+fn is_inside(child: &impl InternalIterator, direction: Direction, cover: &Cover) -> bool {
+    match direction {
+        Direction::Forward => is_before(child.key(), &cover.end),
+        Direction::Backward => child.key() >= cover.start.as_slice(),
+    }
+}
+
+/// Moves a child past what a range tombstone covers.
+fn seek_past(child: &mut impl InternalIterator, direction: Direction, cover: &Cover) -> Result<()> {
+    match direction {
+        Direction::Forward if cover.end.is_empty() => {
+            child.seek(&[u8::MAX; MAX_KEY_LEN], Tag::OLDEST)?;
+        }
+        Direction::Forward => child.seek(&cover.end, Tag::NEWEST)?,
+        Direction::Backward => child.seek_for_prev(&cover.start, Tag::NEWEST)?,
+    }
+    // What bounds a block may lie inside though its entries do not.
+    while child.valid() && child.is_deferred() && is_inside(child, direction, cover) {
+        child.materialize()?;
+    }
+    if child.valid() && is_inside(child, direction, cover) {
+        return Err(Error::corruption(child.file(), 0, OUT_OF_ORDER));
+    }
+    Ok(())
 }
 
 impl<I: InternalIterator> InternalIterator for MergeIter<I> {

@@ -221,6 +221,23 @@ impl Background {
         self.work_after_reads(keyspace);
     }
 
+    /// After scans that went past many deleted entries of a keyspace's memtables: they are flushed,
+    /// which rids them of these. Without threads the caller does it.
+    pub(super) fn work_after_deletions(&self, keyspace: &Arc<KeyspaceInner>) {
+        let flush = || {
+            self.shared.check_writable()?;
+            keyspace.check_alive()?;
+            if self.memtables.freeze_idle(keyspace)? && !self.shared.has_threads() {
+                self.step()?;
+            }
+            Ok::<(), Error>(())
+        };
+        if let Err(error) = flush() {
+            let dir = self.shared.dir().display();
+            log::warn!("{dir}: flushing deleted entries: {error}");
+        }
+    }
+
     /// A keyspace's epoch is over: a thread ends it, or, without threads, the caller.
     pub(super) fn epoch_is_over(&self, keyspace: &KeyspaceInner) {
         if self.shared.has_threads() {

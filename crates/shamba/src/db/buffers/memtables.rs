@@ -312,13 +312,24 @@ impl Memtables {
         if !self.over_share() || !self.frozen.is_empty() {
             return Ok(());
         }
+        self.unless_written(|writer| self.freeze_largest(writer, 0).map(drop))?;
+        Ok(())
+    }
+
+    /// Freezes a keyspace's memtable unless somebody writes; whether it did.
+    pub(in crate::db) fn freeze_idle(&self, keyspace: &Arc<KeyspaceInner>) -> Result<bool> {
+        self.unless_written(|writer| self.freeze(writer, keyspace, 0))
+    }
+
+    /// Freezes by `freeze` unless somebody writes; whether it did.
+    fn unless_written(&self, freeze: impl FnOnce(&mut Writer) -> Result<()>) -> Result<bool> {
         let Some(mut writer) = self.writer.try_lock() else {
-            return Ok(());
+            return Ok(false);
         };
         let Some(_applying) = self.applying.try_lock() else {
-            return Ok(());
+            return Ok(false);
         };
-        self.freeze_largest(&mut writer, 0).map(drop)
+        freeze(&mut writer).map(|()| true)
     }
 
     /// When the closed logs are too long together or too many, freezes the memtables that keep the

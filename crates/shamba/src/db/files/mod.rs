@@ -315,6 +315,7 @@ impl Files {
         let version = version.ok_or_else(|| Error::KeyspaceDropped {
             name: keyspace.name().to_owned(),
         })?;
+        keyspace.charge_tree(&version);
         let publish = || {
             keyspace.update(|state| {
                 let mut state = match flushed {

@@ -2,13 +2,15 @@
 //! thread at a time.
 //!
 //! An entry is hidden by any newer tombstone over its key. Of a source, what is over a key is newer
-//! than all that older sources have of the key; so once an iterator has come past a few hidden
-//! entries, the sources older than the tombstone's go to the end of what it covers.
+//! than all that older sources have of the key. So where an iterator is positioned at a hidden key,
+//! and once it has come past a few hidden entries, the sources older than the tombstone's go to the
+//! end of what it covers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::Cursor;
+use super::sources::IterSource;
 use crate::base::fragment::{Cover, is_before, lesser_end, newest_seen};
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::SeqNo;
@@ -33,6 +35,10 @@ pub(super) struct RangeCovers {
     sources: Vec<(usize, CoverSource)>,
     seq: SeqNo,
     lost: Option<Arc<AtomicBool>>,
+    /// How many of the sources merged are memtables, which come first.
+    memtables: usize,
+    /// Hidden entries of memtables that were passed, and not told of yet.
+    passed_in_memory: u64,
     /// What is over the keys around the one asked for last, if it was asked for, and the number of
     /// the source that has it.
     known: Option<(Cover, usize)>,
@@ -49,12 +55,13 @@ impl RangeCovers {
     pub(super) fn new<'a>(
         tables: &Arc<TableCache>,
         (memtables, lost): (
-            impl Iterator<Item = (usize, &'a Arc<Memtable>)>,
+            impl ExactSizeIterator<Item = (usize, &'a Arc<Memtable>)>,
             Option<&Arc<AtomicBool>>,
         ),
         runs: impl Iterator<Item = (usize, &'a Arc<Run>)>,
         seq: SeqNo,
     ) -> Option<Box<RangeCovers>> {
+        let in_memory = memtables.len();
         let memtables = memtables.filter(|(_, memtable)| memtable.has_ranges());
         let memtables = memtables.map(|(at, memtable)| {
             let source = CoverSource::Memtable(Arc::downgrade(memtable));
@@ -69,6 +76,8 @@ impl RangeCovers {
                 sources,
                 seq,
                 lost: lost.cloned(),
+                memtables: in_memory,
+                passed_in_memory: 0,
                 known: None,
                 passed: 0,
                 skipped: None,
@@ -182,6 +191,23 @@ fn cover_in(run: &Run, tables: &TableCache, key: &[u8], seq: SeqNo) -> Result<Co
 }
 
 impl Cursor {
+    /// Puts the merge at a key, going in a direction, by `seek`. In sources older than a range
+    /// tombstone over the key nothing is looked for that it hides.
+    pub(super) fn position(
+        &mut self,
+        direction: Direction,
+        key: &[u8],
+        seek: impl Fn(&mut IterSource) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(covers) = &mut self.covers
+            && covers.over(key)? > 0
+            && let Some((cover, by)) = &covers.known
+        {
+            return self.merge.seek_around(direction, (*by, cover), seek);
+        }
+        self.merge.position(direction, seek)
+    }
+
     /// Whether the merge's entry is hidden by a range tombstone.
     pub(super) fn is_hidden(&mut self) -> Result<bool> {
         let Some(covers) = &mut self.covers else {
@@ -222,11 +248,27 @@ impl Cursor {
         } else if is_deferred {
             return Ok(false);
         } else {
+            let source = self.merge.source();
+            let is_in_memory = source.is_some_and(|source| source < covers.memtables);
+            covers.passed_in_memory += u64::from(is_in_memory);
             match direction {
                 Direction::Forward => self.merge.next()?,
                 Direction::Backward => self.merge.prev()?,
             }
         }
         Ok(true)
+    }
+
+    /// Tells of the hidden entries of memtables that it has passed, which are gone once they are
+    /// flushed.
+    pub(super) fn tell_of_passed(&mut self) {
+        let Some(covers) = &mut self.covers else {
+            return;
+        };
+        let passed = std::mem::take(&mut covers.passed_in_memory);
+        if passed > 0 && self.keyspace.has_passed_deleted(passed) {
+            let background = self.db.inner().background();
+            background.work_after_deletions(&self.keyspace);
+        }
     }
 }

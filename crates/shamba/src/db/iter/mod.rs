@@ -248,7 +248,7 @@ impl Cursor {
         self.until_found(|iter| {
             match iter.options.lower.clone() {
                 Bound::Unbounded => iter.merge.seek_to_first()?,
-                Bound::Included(lower) => iter.merge.seek(&lower, Tag::NEWEST)?,
+                Bound::Included(lower) => iter.seek_from(&lower, Tag::NEWEST)?,
                 Bound::Excluded(lower) => iter.seek_after(&lower)?,
             }
             iter.settle_forward()
@@ -264,7 +264,7 @@ impl Cursor {
         self.until_found(|iter| {
             match iter.options.upper.clone() {
                 Bound::Unbounded => iter.merge.seek_to_last()?,
-                Bound::Included(upper) => iter.merge.seek_for_prev(&upper, Tag::OLDEST)?,
+                Bound::Included(upper) => iter.seek_back_from(&upper)?,
                 Bound::Excluded(upper) => iter.seek_before(&upper)?,
             }
             iter.settle_backward()
@@ -282,7 +282,7 @@ impl Cursor {
         }
         self.begin_range();
         self.until_found(|iter| {
-            iter.merge.seek(key, Tag::seek(iter.seq))?;
+            iter.seek_from(key, Tag::seek(iter.seq))?;
             iter.settle_forward()
         })
     }
@@ -298,7 +298,7 @@ impl Cursor {
         }
         self.begin_range();
         self.until_found(|iter| {
-            iter.merge.seek_for_prev(key, Tag::OLDEST)?;
+            iter.seek_back_from(key)?;
             iter.settle_backward()
         })
     }
@@ -421,15 +421,14 @@ impl Cursor {
     }
 
     fn count(&mut self) {
+        self.tell_of_passed();
         if let Some(asks) = &self.asks {
             count_filtered_scan(asks, self.db.inner().shared().metrics());
         }
         let (ranges, steps) = std::mem::take(&mut self.uncounted);
         if ranges + steps > 0 && self.keyspace.operations().add_ranges(ranges, steps) {
-            self.db
-                .inner()
-                .background()
-                .work_after_scans(&self.keyspace);
+            let background = self.db.inner().background();
+            background.work_after_scans(&self.keyspace);
         }
     }
 

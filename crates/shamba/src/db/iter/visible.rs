@@ -8,6 +8,18 @@ use crate::base::key::{EntryKind, Tag};
 use crate::error::Result;
 
 impl Cursor {
+    /// To the first entry from one on.
+    pub(super) fn seek_from(&mut self, key: &[u8], tag: Tag) -> Result<()> {
+        self.position(Direction::Forward, key, |source| source.seek(key, tag))
+    }
+
+    /// To the last entry up to the oldest of a key.
+    pub(super) fn seek_back_from(&mut self, key: &[u8]) -> Result<()> {
+        self.position(Direction::Backward, key, |source| {
+            source.seek_for_prev(key, Tag::OLDEST)
+        })
+    }
+
     /// To the first entry of a key greater than `key`.
     pub(super) fn seek_after(&mut self, key: &[u8]) -> Result<()> {
         self.merge.seek(key, Tag::OLDEST)?;

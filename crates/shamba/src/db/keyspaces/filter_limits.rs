@@ -64,6 +64,14 @@ struct Decider {
     wish: PlanOptions,
     /// Whether their bits depend on their place in the tree.
     by_place: bool,
+    /// The rates that a controller was told, none before it looked at a file.
+    rates: Option<Box<KnownRates>>,
+}
+
+/// False-positive rates of filters, each worked out once.
+#[derive(Debug, Default)]
+struct KnownRates {
+    /// Of modules.
     rates: Rates,
     /// Those of whole filters: of some of the tables that are open.
     known: HashMap<FilterPlan, Arc<[f64]>>,
@@ -104,9 +112,7 @@ impl Limits {
                 epoch: 0,
                 wish: options.filter_wish(),
                 by_place: options.filter.allocation.rule().is_some(),
-                rates: Rates::default(),
-                known: HashMap::new(),
-                guessed: HashMap::new(),
+                rates: None,
             }),
         };
         limits.publish(version, || ());
@@ -160,7 +166,9 @@ impl Limits {
         let mut decider = self.decider.lock();
         decider.wish = options.filter_wish();
         decider.by_place = options.filter.allocation.rule().is_some();
-        decider.guessed.clear();
+        if let Some(rates) = &mut decider.rates {
+            rates.guessed.clear();
+        }
         self.least_lookups.store(options.epoch_lookups, Relaxed);
     }
 
@@ -255,7 +263,7 @@ fn lookups_of(visits: impl Iterator<Item = Option<Visits>>) -> f64 {
     visits.flatten().map(lookups_among).sum()
 }
 
-impl Decider {
+impl KnownRates {
     fn rates_of(&mut self, plan: &FilterPlan) -> Arc<[f64]> {
         if let Some(rates) = self.known.get(plan) {
             return rates.clone();
@@ -267,11 +275,14 @@ impl Decider {
         self.known.insert(plan.clone(), found.clone());
         found
     }
+}
 
+impl Decider {
     /// The rates of a file that nobody opened: as if it were written now for the level.
     fn guess(&mut self, file: &FileMeta, level: u32) -> Arc<[f64]> {
         let steps = (self.by_place).then(|| (file.filter_bits() * GUESS_STEPS).round() as u32);
-        if let Some(rates) = self.guessed.get(&(level, steps)) {
+        let known = self.rates.get_or_insert_default();
+        if let Some(rates) = known.guessed.get(&(level, steps)) {
             return rates.clone();
         }
         let context = FileContext {
@@ -280,15 +291,18 @@ impl Decider {
             bits_per_key: steps.map(|steps| f64::from(steps) / GUESS_STEPS),
         };
         let plan = choose(&self.wish, &context).likeliest();
-        let rates = self.rates_of(&plan);
-        self.guessed.insert((level, steps), rates.clone());
+        let rates = known.rates_of(&plan);
+        known.guessed.insert((level, steps), rates.clone());
         rates
     }
 
     fn view(&mut self, file: &FileMeta, level: u32, hotness: Option<Hotness>) -> FileView {
         let rates = match file.slot().peek() {
             None => self.guess(file, level),
-            Some(table) => self.rates_of(table.plan()),
+            Some(table) => {
+                let known = self.rates.get_or_insert_default();
+                known.rates_of(table.plan())
+            }
         };
         FileView {
             number: file.number(),

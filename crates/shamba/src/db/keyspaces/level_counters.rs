@@ -4,13 +4,13 @@
 //! Storage reads and false positives are rare enough to be counted each; the rest is counted for a
 //! sample of the lookups, by their weight. Written by the read path only, when a visit of a table
 //! ends. Relaxed atomics, spread over a few padded shards by thread (one where memory is scarce); a
-//! level's counters are allocated at the first visit of it, and charged to the budget. Hints: they
-//! change no answer.
+//! level's counters are allocated at the first visit of it, the list of levels at the first of any,
+//! and charged to the budget. Hints: they change no answer.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use crate::budget::{Budget, Reservation, Role, most_of_seen};
+use crate::budget::{Budget, Reservation, Role, allocated, most_of_seen};
 use crate::metrics::CounterShard;
 use crate::table::{Modules, Trace};
 
@@ -126,10 +126,17 @@ struct LevelCells {
     _held: Reservation,
 }
 
+/// The levels of a keyspace that was looked into.
+#[derive(Debug)]
+struct Levels {
+    levels: [OnceLock<Box<LevelCells>>; LEVELS],
+    _held: Reservation,
+}
+
 /// The counters of a keyspace.
 #[derive(Debug)]
 pub(crate) struct LevelCounters {
-    levels: [OnceLock<Box<LevelCells>>; LEVELS],
+    levels: OnceLock<Box<Levels>>,
     budget: Arc<Budget>,
 }
 
@@ -153,19 +160,33 @@ fn add_modules(counters: &[AtomicU64; MODULES], mut modules: Modules, weight: u6
 impl LevelCounters {
     pub(in crate::db) fn new(budget: &Arc<Budget>) -> Self {
         LevelCounters {
-            levels: Default::default(),
+            levels: OnceLock::new(),
             budget: Arc::clone(budget),
         }
     }
 
+    fn reserve(&self, bytes: usize) -> Option<Reservation> {
+        let most = most_of_seen(self.budget.limit());
+        self.budget
+            .try_reserve_within(Role::Seen, bytes as u64, most)
+    }
+
     /// Without memory for them nothing is counted.
     #[cold]
+    fn make_levels(&self) -> Option<&Levels> {
+        let held = self.reserve(allocated(size_of::<Levels>()))?;
+        let made = || {
+            Box::new(Levels {
+                levels: Default::default(),
+                _held: held,
+            })
+        };
+        Some(self.levels.get_or_init(made))
+    }
+
+    #[cold]
     fn make<'a>(&self, level: &'a OnceLock<Box<LevelCells>>) -> Option<&'a LevelCells> {
-        let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
-        let most = most_of_seen(self.budget.limit());
-        let held = self
-            .budget
-            .try_reserve_within(Role::Seen, bytes as u64, most)?;
+        let held = self.reserve(size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>())?;
         let made = || {
             Box::new(LevelCells {
                 shards: (0..SHARDS).map(|_| LevelShard::default()).collect(),
@@ -186,7 +207,11 @@ impl LevelCounters {
         skipped: Modules,
         weight: u64,
     ) {
-        let Some(level) = self.levels.get(level.min(LEVELS - 1)) else {
+        let levels = match self.levels.get() {
+            Some(levels) => Some(&**levels),
+            None => self.make_levels(),
+        };
+        let Some(level) = levels.and_then(|of| of.levels.get(level.min(LEVELS - 1))) else {
             return;
         };
         let Some(cells) = level
@@ -233,13 +258,15 @@ impl LevelCounters {
     /// Levels that lookups came to, from 0.
     pub(in crate::db) fn levels(&self) -> usize {
         let asked = |level: &OnceLock<_>| level.get().is_some();
-        self.levels.iter().rposition(asked).map_or(0, |at| at + 1)
+        let last = |of: &Box<Levels>| of.levels.iter().rposition(asked);
+        self.levels.get().and_then(last).map_or(0, |at| at + 1)
     }
 
     /// A picture of the counters of a level.
     pub(in crate::db) fn snapshot(&self, level: usize) -> LevelLookups {
         let mut lookups = LevelLookups::default();
-        let Some(level) = self.levels.get(level).and_then(OnceLock::get) else {
+        let levels = self.levels.get().map(|of| &of.levels);
+        let Some(level) = levels.and_then(|of| of.get(level)?.get()) else {
             return lookups;
         };
         let mut modules = [ModuleLookups::default(); MODULES];
@@ -293,7 +320,8 @@ mod tests {
             counters.record(1, Some(false), &trace, 0b100, weight);
         }
         let bytes = size_of::<LevelCells>() + SHARDS * size_of::<LevelShard>();
-        assert_eq!(budget.used_by(Role::Seen), bytes as u64);
+        let list = allocated(size_of::<Levels>());
+        assert_eq!(budget.used_by(Role::Seen), (bytes + list) as u64);
         assert!(bytes <= 1200, "{bytes}");
         // A visit that failed did read, and came to no answer.
         trace.false_positive = false;

@@ -1,9 +1,9 @@
 //! What keyspaces take beside their memtables, tables and counters, so that there are not more of
-//! them than a budget has room for: those that were dropped count as long as anybody holds a
+//! them than a budget has room for; what a tree takes comes with its first table. Those that were dropped count as long as anybody holds a
 //! handle, a batch or an iterator of them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use super::KeyspaceInner;
 use super::read_state::ReadState;
@@ -12,11 +12,15 @@ use crate::budget::{
 };
 use crate::error::{Error, Result};
 use crate::options::KeyspaceOptions;
+use crate::version::Version;
 
-/// What a keyspace takes: itself, its options, also as they are kept, its read state, and a version
-/// of few levels.
+/// What a keyspace takes without tables: itself, its options, also as they are kept, its read state,
+/// its name, and its places in maps.
 const KEYSPACE_BYTES: usize =
-    shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 1600 + 160;
+    shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 1040;
+
+/// What comes with the first table: a version of few levels.
+const TREE_BYTES: u64 = 720;
 
 /// The bytes that all keyspaces of a database take. Thread-safe.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +53,7 @@ impl AllKeyspaces {
         KeyspaceMemory {
             held: budget.reserve(Role::Files, KEYSPACE_BYTES as u64),
             counted: self.add(KEYSPACE_BYTES as u64),
+            tree: OnceLock::new(),
         }
     }
 }
@@ -71,6 +76,19 @@ impl Drop for CountedBytes {
 pub(in crate::db) struct KeyspaceMemory {
     pub(super) held: Reservation,
     counted: CountedBytes,
+    /// Once it has tables, for as long as it is there.
+    tree: OnceLock<Reservation>,
+}
+
+impl KeyspaceMemory {
+    /// Charges what comes with the tables of a version that readers are to see, if it has any.
+    pub(super) fn charge_tree(&self, version: &Version) {
+        if version.all_files().next().is_some() {
+            let budget = self.held.budget();
+            self.tree
+                .get_or_init(|| budget.reserve_at_once(Role::Files, TREE_BYTES));
+        }
+    }
 }
 
 /// What a keyspace was before it was dropped, for its iterators. No flush makes room of its

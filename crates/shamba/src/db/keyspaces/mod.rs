@@ -76,6 +76,8 @@ pub(crate) struct KeyspaceInner {
     gathers_since: AtomicU64,
     /// Pages read by scans when it was last looked whether they have paid for a merge.
     seek_pages_seen: AtomicU64,
+    /// Deleted entries of memtables that scans went past since the active one was made.
+    passed_deleted: AtomicU64,
     level_counters: LevelCounters,
     operations: Operations,
     asked_designs: Mutex<AskedDesigns>,
@@ -95,6 +97,15 @@ pub(super) struct AskedDesigns {
 /// merge of a file of 64 MiB costs. With half of it a tree of 100,000 files is looked through twice
 /// as often; with twice of it merges come later than they need. Neither was measured.
 const MOST_BETWEEN: u64 = 32 << 10;
+
+/// Deleted entries of a memtable that scans go past before it is flushed for that, at least: that
+/// takes as long as making a file. With half of it small tables are made for scans that gain little;
+/// with twice of it scans that gain much wait as long again. Not measured.
+const LEAST_PASSED: u64 = 1 << 18;
+
+/// And for each of its entries: to write one takes as long as going past some tens, but most are
+/// only written sooner than they would be. Not measured.
+const PASSED_PER_ENTRY: u64 = 4;
 
 /// What a list that is made of all tables for a while takes for each: a few words.
 const LISTED_BYTES: u64 = 64;
@@ -120,6 +131,7 @@ impl KeyspaceInner {
             budget,
             options.memtable_capacity(budget.working_limit()),
         ));
+        memory.charge_tree(&version);
         let limits = Limits::new(&options, &version, budget, cache.policy());
         let (level_counters, operations) = (LevelCounters::new(budget), Operations::new(budget));
         KeyspaceInner {
@@ -147,6 +159,7 @@ impl KeyspaceInner {
             limits,
             gathers_since: AtomicU64::new(0),
             seek_pages_seen: AtomicU64::new(0),
+            passed_deleted: AtomicU64::new(0),
             level_counters,
             operations,
             asked_designs: Mutex::default(),
@@ -278,6 +291,16 @@ impl KeyspaceInner {
         self.operations.add_frozen(full.len() as u64);
         full.trim();
         self.state.freeze_active(&fresh);
+        self.passed_deleted.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts deleted entries of memtables that a scan went past. Whether there are so many that
+    /// the active memtable is to be flushed, which rids it of them.
+    pub(super) fn has_passed_deleted(&self, entries: u64) -> bool {
+        let passed = self.passed_deleted.fetch_add(entries, Ordering::Relaxed) + entries;
+        let state = self.state();
+        let enough = (PASSED_PER_ENTRY * state.active.len() as u64).max(LEAST_PASSED);
+        passed >= enough && state.frozen.is_empty()
     }
 
     /// Lets go of all memtables, for an open that is refused, and takes an empty one with room for
@@ -378,6 +401,11 @@ impl KeyspaceInner {
     /// What the automatic choice of a design remembers.
     pub(super) fn asked_designs(&self) -> &Mutex<AskedDesigns> {
         &self.asked_designs
+    }
+
+    /// Charges what comes with the tables of a version that readers are to see.
+    pub(super) fn charge_tree(&self, version: &Version) {
+        self.memory.charge_tree(version);
     }
 
     /// Memory for a list of the tables of a version, a few words for each, while it is gone

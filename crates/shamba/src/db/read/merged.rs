@@ -19,6 +19,10 @@ use crate::version::FileMeta;
 /// filter and the index as often. Neither was measured.
 const FEW: usize = 3;
 
+/// What operands take is charged in steps of so many bytes, as many as a counter of some operands
+/// takes.
+const STEP: u64 = 1 << 10;
+
 /// Operands on the way down.
 struct Gathered<'o> {
     operands: OperandChain<'o>,
@@ -156,7 +160,11 @@ impl PointReader<'_> {
 impl Gathered<'_> {
     fn add(&mut self, key: &[u8], tag: Tag, operand: &[u8]) -> Result<()> {
         self.operands.add_older(key, tag, operand);
-        let more = (self.operands.bytes() as u64).saturating_sub(self.memory.bytes());
+        let bytes = (self.operands.bytes() as u64).next_multiple_of(STEP);
+        let more = bytes.saturating_sub(self.memory.bytes());
+        if more == 0 {
+            return Ok(());
+        }
         // Others who read such keys give theirs back soon.
         let refused = self.memory.grow_iterator(more, 1);
         refused.or_else(|refused| {
