@@ -178,6 +178,11 @@ fn published_pages_are_those_of_the_published_results() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let home = tempfile::tempdir().unwrap();
     let made = home.path().join("docs");
+    std::fs::create_dir_all(&made).unwrap();
+    let paper = "paper-scale.jsonl.zst";
+    if docs.join(paper).exists() {
+        std::fs::copy(docs.join(paper), made.join(paper)).unwrap();
+    }
     let output = Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
         .args(["reproduce", "--report", "--from"])
         .arg(docs.join("results.jsonl.zst"))

@@ -1,11 +1,12 @@
 //! What of the data model lies beyond entries, engines side by side: counters, transfers, range
-//! deletions, large values and short scans.
+//! deletions, expiry, large values and short scans.
 //!
 //! Each [`Workload`] runs in a fresh process and a fresh directory, logged and not synced per
 //! write, and with everything in memory except for large values and short scans. What it leaves is
 //! checked against what the seed says, entry by entry: a lost or doubled write is an error, never a
 //! rate. Sizes follow from the two of the comparison, entries and reads.
 mod counters;
+mod expiring;
 mod large_values;
 mod numbers;
 mod range_delete;
@@ -36,6 +37,9 @@ pub enum Workload {
     Transfers,
     /// Scans before and after the middle half of the keys is deleted in one write.
     RangeDelete,
+    /// Entries that live for two seconds, a scan past them once all have expired, and what a merge
+    /// of everything leaves of them.
+    Expiring,
     /// Overwrites and lookups of 16 KiB values with memory for a tenth of them.
     LargeValues,
     /// Scans of all that begins with eight bytes, half or all of them empty, with memory for 40 %
@@ -69,6 +73,7 @@ impl WorkloadCell {
             Workload::Counters => counters::measure(&self.cell, dir.path()),
             Workload::Transfers => transfers::measure(&self.cell, dir.path()),
             Workload::RangeDelete => range_delete::measure(&self.cell, dir.path()),
+            Workload::Expiring => expiring::measure(&self.cell, dir.path()),
             Workload::LargeValues => large_values::measure(&self.cell, dir.path(), look_up),
             Workload::ShortScans => short_scans::measure(&self.cell, dir.path(), scan),
         }
@@ -160,6 +165,7 @@ mod tests {
             Workload::Counters,
             Workload::Transfers,
             Workload::RangeDelete,
+            Workload::Expiring,
         ];
         for workload in entries {
             assert_eq!(measured("memory", workload).unwrap(), []);

@@ -9,6 +9,7 @@ use super::fjall;
 use super::rocksdb;
 use super::{Engine, EngineConfig, Shamba, split};
 use crate::{Error, Result};
+use std::time::Duration;
 
 /// What a database is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,12 @@ pub enum Purpose {
     Accounts,
     /// Entries of which ranges are deleted.
     Entries,
+    /// Entries that each live for [`TIME_TO_LIVE`].
+    Expiring,
 }
+
+/// How long entries live that are written to expire.
+pub const TIME_TO_LIVE: Duration = Duration::from_secs(2);
 
 /// An engine's merges, transactions and range deletions. Every call may come from any thread.
 pub trait DataModel: Engine {

@@ -1,7 +1,7 @@
 //! The engine of this repository.
 mod data_model;
 
-use super::data_model::Purpose;
+use super::data_model::{Purpose, TIME_TO_LIVE};
 use super::{
     Engine, EngineConfig, FileFacts, Indexes, Inspect, LEAST_BLOB, Resident, Visit, Write, copied,
 };
@@ -224,7 +224,8 @@ impl Shamba {
         Self::open_for(settings, config, Purpose::Entries)
     }
 
-    /// Opens a database, with a merge operator that adds where counters are wanted.
+    /// Opens a database, with a merge operator that adds where counters are wanted, and a time to
+    /// live where entries expire.
     pub(super) fn open_for(
         settings: &str,
         config: &EngineConfig,
@@ -244,6 +245,10 @@ impl Shamba {
         if purpose == Purpose::Counters {
             options = options.merge_operator("default", Increment);
         }
+        let mut keyspace = variant.keyspace(config);
+        if purpose == Purpose::Expiring {
+            keyspace = keyspace.ttl(Some(TIME_TO_LIVE));
+        }
         let db = options
             .create_if_missing(!config.read_only)
             .memory(MemoryBudget::bytes(config.memory))
@@ -252,7 +257,7 @@ impl Shamba {
             .inherit_statistics(variant.inherit)
             .hash_sharing(variant.hash_sharing)
             .cache_entries(variant.entries)
-            .keyspace(variant.keyspace(config))
+            .keyspace(keyspace)
             .eviction(variant.eviction)
             .open(&config.dir)?;
         Ok(Self { db, meter })

@@ -24,8 +24,13 @@ const PEERS: [(&str, &str); 3] = [("rocksdb", "RocksDB"), ("fjall", "fjall"), ("
 /// What is told of an experiment's findings, with pictures in a folder.
 type Section = fn(&Path, &Findings) -> Result<String>;
 
-/// Writes `summary.md` and its pictures, each for light and for dark pages, into `dir`.
-pub(super) fn write(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
+/// Writes `summary.md` and its pictures, each for light and for dark pages, into `dir`; `paper` are
+/// results at the papers' sizes.
+pub(super) fn write(
+    dir: &Path,
+    ended: &[(&Experiment, Ended)],
+    paper: &[(&Experiment, Ended)],
+) -> Result<()> {
     let sections: [(&str, Section); 3] = [
         ("ours-pressure", pressure),
         ("ours-ablation", ablation),
@@ -38,8 +43,11 @@ pub(super) fn write(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
             text += &section(dir, findings)?;
         }
     }
-    text += &headlines(dir, ended)?;
+    text += &headlines(dir, ended, paper)?;
     text += &places(ended);
+    if !paper.is_empty() {
+        text += &format!("At the papers' size: {}", places(paper));
+    }
     text += "Every experiment, its setting, tables and verdicts: [results](results.md).\n\n";
     Ok(std::fs::write(dir.join("summary.md"), text)?)
 }
@@ -262,8 +270,8 @@ fn ratios(table: &Report) -> Dots {
     }
 }
 
-/// The papers' best known figures, and what came of them.
-fn headlines(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<String> {
+/// The claims among results that are a paper's best known figures.
+fn best_known<'a>(ended: &'a [(&Experiment, Ended)]) -> Vec<(&'static str, &'a Claim)> {
     let mut claims: Vec<(&str, &Claim)> = Vec::new();
     for [name, beginning] in &CATALOGUE.headlines {
         let own = ended.iter().filter(|(known, _)| known.name == *name);
@@ -273,15 +281,35 @@ fn headlines(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<String> {
             claims.extend(headlines.map(|claim| (source(known).0, claim)));
         }
     }
+    claims
+}
+
+/// The papers' best known figures, and what came of them.
+fn headlines(
+    dir: &Path,
+    ended: &[(&Experiment, Ended)],
+    paper: &[(&Experiment, Ended)],
+) -> Result<String> {
+    let (claims, larger) = (best_known(ended), best_known(paper));
     let table = Report::of("Headlines", &claims, |(paper, claim)| {
-        row! {
+        let mut row = row! {
             "of": paper,
             "claim": claim.what.clone(),
             "claimed": claim.claimed.clone(),
             "measured": claim.measured.clone(),
             "verdict": claim.in_words(),
-            "why": claim.explanation().unwrap_or_default(),
+        };
+        if !larger.is_empty() {
+            let same = larger.iter().find(|(_, of)| of.what == claim.what);
+            let told = same.map(|(_, of)| (of.measured.clone(), of.in_words()));
+            let (measured, verdict) = told.unwrap_or(("-".to_owned(), "-".to_owned()));
+            row.extend(row! {
+                "at the papers' size": measured,
+                "verdict there": verdict,
+            });
         }
+        row.extend(row! { "why": claim.explanation().unwrap_or_default() });
+        row
     });
     let dots = beside_the_papers(&claims);
     let what = "The papers' figures beside ours";

@@ -143,6 +143,10 @@ pub struct Settings {
     /// Also make the pages here, and keep the results there, compressed.
     #[arg(long)]
     pub docs: Option<PathBuf>,
+    /// Show these results at the papers' sizes beside the headlines: a folder of results, or the
+    /// compressed file of them that --docs keeps; by default what is kept there already.
+    #[arg(long, requires = "docs")]
+    pub paper: Option<PathBuf>,
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -183,10 +187,15 @@ impl Settings {
     /// Makes the pages of what lies in the folder; at the end also what is published.
     fn publish(&self, ended: bool) -> Result<()> {
         let results = page::read(&self.out, all());
-        published::pages(&self.out, &results)?;
+        published::pages(&self.out, &results, &[])?;
         match &self.docs {
             Some(docs) if ended => {
-                published::write(docs, &results)?;
+                let kept = Some(docs.join(published::PAPER)).filter(|kept| kept.exists());
+                let paper = match self.paper.as_ref().or(kept.as_ref()) {
+                    Some(from) => published::read(from)?,
+                    None => Vec::new(),
+                };
+                published::write(docs, &results, &paper)?;
                 let measured = self.judge.clone();
                 let measured = measured.unwrap_or_else(|| self.out.join(journal::FILE));
                 // Compressed it is what is kept there already.
@@ -446,6 +455,7 @@ mod tests {
             from: None,
             judge: None,
             docs: None,
+            paper: None,
             seed: 1,
             seeds: None,
         }

@@ -31,8 +31,13 @@ pub(super) fn read<'a>(out: &Path, known: &'a [Experiment]) -> Vec<(&'a Experime
         .collect()
 }
 
-/// Makes `results.md` and `results/`, with a page for each paper, in `dir`.
-pub(super) fn write(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
+/// Makes `results.md` and `results/`, with a page for each paper, in `dir`, and one for what ran at
+/// the papers' sizes.
+pub(super) fn write(
+    dir: &Path,
+    ended: &[(&Experiment, Ended)],
+    paper: &[(&Experiment, Ended)],
+) -> Result<()> {
     std::fs::create_dir_all(dir.join("results"))?;
     for (of, page) in SOURCES {
         let own = ended.iter().filter(|(known, _)| source(known).1 == page);
@@ -44,7 +49,18 @@ pub(super) fn write(dir: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
             std::fs::write(dir.join(format!("results/{page}.md")), head + &sections)?;
         }
     }
-    Ok(std::fs::write(dir.join("results.md"), index(ended))?)
+    let mut first = index(ended);
+    if !paper.is_empty() {
+        let sections = paper
+            .iter()
+            .map(|(known, ended)| section(dir, known, ended));
+        let sections: String = sections.collect();
+        let (title, places) = ("Experiments at the papers' sizes", places(paper));
+        let text = format!("# {title}\n\n[All experiments](../results.md)\n\n{places}{sections}");
+        std::fs::write(dir.join("results/paper-scale.md"), text)?;
+        first += &format!("\n{title}: [those of the headlines](results/paper-scale.md).\n");
+    }
+    Ok(std::fs::write(dir.join("results.md"), first)?)
 }
 
 /// What became of an experiment's claims, in words.
@@ -253,7 +269,7 @@ mod tests {
         let known = known();
         let all = read(dir.path(), &known);
         assert_eq!(all.len(), 1);
-        write(dir.path(), &all).unwrap();
+        write(dir.path(), &all, &[]).unwrap();
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
         let text = read("results.md") + &read("results/shamba.md");
         for part in [
@@ -277,7 +293,7 @@ mod tests {
     fn what_failed_is_said() {
         let dir = tempfile::tempdir().unwrap();
         ended(Err("no space".into())).write(dir.path()).unwrap();
-        write(dir.path(), &read(dir.path(), &known())).unwrap();
+        write(dir.path(), &read(dir.path(), &known()), &[]).unwrap();
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
         assert!(read("results/shamba.md").contains("Failed: no space"));
         assert!(read("results.md").contains("| failed |"));

@@ -8,17 +8,34 @@ use std::path::Path;
 /// The results: a JSON line for each experiment, compressed by Zstandard.
 pub(super) const DATA: &str = "results.jsonl.zst";
 
+/// The same of experiments at the papers' sizes, beside those of the scale that is published.
+pub(super) const PAPER: &str = "paper-scale.jsonl.zst";
+
 /// What was measured, as a run keeps it, compressed.
 const MEASUREMENTS: &str = "measurements.jsonl.zst";
 
 /// Slow, and once a run.
 const LEVEL: i32 = 19;
 
-/// Makes the front page, the pages of results and their data in `docs`.
-pub(super) fn write(docs: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
+/// Makes the front page, the pages of results and their data in `docs`; `paper` are those at the
+/// papers' sizes, if there are any.
+pub(super) fn write(
+    docs: &Path,
+    ended: &[(&Experiment, Ended)],
+    paper: &[(&Experiment, Ended)],
+) -> Result<()> {
     std::fs::create_dir_all(docs)?;
-    pages(docs, ended)?;
-    let mut data = zstd::Encoder::new(std::fs::File::create(docs.join(DATA))?, LEVEL)?;
+    pages(docs, ended, paper)?;
+    pack(&docs.join(DATA), ended)?;
+    match paper {
+        [] => Ok(()),
+        _ => pack(&docs.join(PAPER), paper),
+    }
+}
+
+/// Keeps results in a file.
+fn pack(file: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
+    let mut data = zstd::Encoder::new(std::fs::File::create(file)?, LEVEL)?;
     for (_, ended) in ended {
         serde_json::to_writer(&mut data, ended)?;
         data.write_all(b"\n")?;
@@ -36,9 +53,23 @@ pub(super) fn keep(docs: &Path, measurements: &Path) -> Result<()> {
 }
 
 /// The pages alone.
-pub(super) fn pages(docs: &Path, ended: &[(&Experiment, Ended)]) -> Result<()> {
-    page::write(docs, ended)?;
-    front_page::write(docs, ended)
+pub(super) fn pages(
+    docs: &Path,
+    ended: &[(&Experiment, Ended)],
+    paper: &[(&Experiment, Ended)],
+) -> Result<()> {
+    page::write(docs, ended, paper)?;
+    front_page::write(docs, ended, paper)
+}
+
+/// The results in a folder, or in a file that [`write`] made.
+pub(super) fn read(from: &Path) -> Result<Vec<(&'static Experiment, Ended)>> {
+    if from.is_dir() {
+        return Ok(page::read(from, super::all()));
+    }
+    let passing = tempfile::Builder::new().prefix("shamba-").tempdir()?;
+    unpack(from, passing.path())?;
+    Ok(page::read(passing.path(), super::all()))
 }
 
 /// Writes the files of all results in `data` into `out`, as the run that made them did.
@@ -88,25 +119,50 @@ mod tests {
         std::fs::create_dir_all(at("out")).unwrap();
         ended.write(&at("out")).unwrap();
         let known = crate::reproduce::all();
-        write(&at("docs"), &page::read(&at("out"), known)).unwrap();
+        let larger = {
+            let mut larger = ended.clone();
+            larger.scale = Scale::Paper;
+            let claims = vec![Claim::range(headline, (1.0, 2.0), &[1.75])];
+            larger.outcome.as_mut().unwrap().claims = claims;
+            std::fs::create_dir_all(at("larger")).unwrap();
+            larger.write(&at("larger")).unwrap();
+            super::read(&at("larger")).unwrap()
+        };
+        write(&at("docs"), &page::read(&at("out"), known), &larger).unwrap();
         unpack(&at("docs").join(DATA), &at("again")).unwrap();
-        write(&at("docs again"), &page::read(&at("again"), known)).unwrap();
+        let larger = super::read(&at("docs").join(PAPER)).unwrap();
+        write(&at("docs again"), &page::read(&at("again"), known), &larger).unwrap();
         let read = |name: &str| std::fs::read(at(name)).unwrap();
         for file in [
             "summary.md",
             "summary-headlines-dark.svg",
             "results.md",
             "results/shamba.md",
+            "results/paper-scale.md",
             DATA,
+            PAPER,
         ] {
             let [one, two] = ["docs", "docs again"].map(|dir| read(&format!("{dir}/{file}")));
             assert_eq!(one, two, "{file}");
         }
         let summary = String::from_utf8(read("docs/summary.md")).unwrap();
-        let row = format!("{headline} | 1.00 to 2.00 | 1.50 | within |");
+        let row = format!("{headline} | 1.00 to 2.00 | 1.50 | within | 1.75 | within |");
         assert!(summary.contains(&row), "{summary}");
         let dark = String::from_utf8(read("docs/summary-headlines-dark.svg")).unwrap();
         assert!(dark.contains("#0D1117") && !dark.contains("#FFFFFF"));
+    }
+
+    /// A row that was given another name would be missing without a word.
+    #[test]
+    fn every_headline_is_among_the_published_results() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let published = read(&docs.join(DATA)).unwrap();
+        for [name, beginning] in &CATALOGUE.headlines {
+            let own = published.iter().find(|(known, _)| known.name == *name);
+            let claims = &own.unwrap().1.outcome.as_ref().unwrap().claims;
+            let is_there = claims.iter().any(|of| of.what.starts_with(beginning));
+            assert!(is_there, "no row of {name} begins with {beginning:?}");
+        }
     }
 
     #[test]

@@ -107,6 +107,18 @@ impl Ledger {
         owner.done = owner.started;
     }
 
+    /// What an owner began last has not happened, and will not.
+    pub fn abandon(&self, number: usize) {
+        let mut owner = self.owner(number);
+        let op = owner.started;
+        for versions in owner.keys.values_mut() {
+            if versions.last().is_some_and(|last| last.op == op) {
+                versions.pop();
+            }
+        }
+        owner.done = op;
+    }
+
     /// Opens a view: call before the engine takes its own.
     pub fn view(&self) -> View<'_> {
         let floors: Vec<u64> = (0..self.owners.len())
@@ -267,6 +279,22 @@ mod tests {
         assert!(refuses(std::panic::AssertUnwindSafe(|| {
             after.judge((0, 5), Some(b"1"), "after");
         })));
+    }
+
+    #[test]
+    fn what_was_abandoned_is_seen_by_nobody() {
+        let ledger = Ledger::new(1, vec![1]);
+        ledger.begin(0, &[(KEY, Some(sum(b"1")))]);
+        ledger.finish(0);
+        ledger.begin(0, &[(KEY, Some(sum(b"2"))), (OTHER, Some(sum(b"2")))]);
+        ledger.abandon(0);
+        let mut view = ledger.view();
+        view.taken();
+        assert!(refuses(std::panic::AssertUnwindSafe(|| {
+            view.judge(KEY, Some(b"2"), "after");
+        })));
+        view.judge(KEY, Some(b"1"), "after");
+        view.judge(OTHER, None, "after");
     }
 
     #[test]

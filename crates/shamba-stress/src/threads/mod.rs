@@ -1,6 +1,7 @@
-//! Many threads on one database, all of its operations but transactions and times to live, options
-//! drawn anew at each open, a memory budget that changes while they run. Every answer is judged
-//! exactly (`ledger.rs`).
+//! Many threads on one database, all of its operations, options drawn anew at each open, a memory
+//! budget that changes while they run. Every answer is judged exactly (`ledger.rs`). Entries that
+//! have a time to live outlive the case: they are stored and merged in another way, and answers are
+//! the same.
 //!
 //! Keys come in groups of `GROUP` with a prefix of their own, so that filters of prefixes and of
 //! ranges, which keyspaces have by their options, are asked by scans that lie in one.

@@ -3,6 +3,7 @@
 
 mod others;
 mod scans;
+mod transactions;
 mod writes;
 
 use std::collections::VecDeque;
@@ -107,7 +108,7 @@ impl<'a> Worker<'a> {
             700..720 => self.open_iter(),
             720..860 => self.move_iter(),
             860..880 => self.drop_one(),
-            880..890 => self.scan(),
+            880..890 => self.transaction(),
             890..930 => self.write_private(),
             930..938 => self.check_private(),
             938..940 => self.clear_private(),

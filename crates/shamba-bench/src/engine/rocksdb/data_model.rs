@@ -1,7 +1,7 @@
 //! Merges and range deletions of a plain database, and one of optimistic transactions.
 use super::{Rocks, Variant, failed};
 use crate::Result;
-use crate::engine::data_model::{DataModel, Purpose, balance};
+use crate::engine::data_model::{DataModel, Purpose, TIME_TO_LIVE, balance};
 use crate::engine::{Engine, EngineConfig, Visit, Write, copied};
 use ::rocksdb::{
     DB, ErrorKind, MergeOperands, OptimisticTransactionDB, OptimisticTransactionOptions,
@@ -18,7 +18,8 @@ fn sum(_key: &[u8], counter: Option<&[u8]>, operands: &MergeOperands) -> Option<
 }
 
 impl Rocks {
-    /// Opens a database, with a merge operator that adds where counters are wanted.
+    /// Opens a database, with a merge operator that adds where counters are wanted, and a time to
+    /// live where entries expire.
     pub(in crate::engine) fn open_for(
         settings: &str,
         config: &EngineConfig,
@@ -29,10 +30,10 @@ impl Rocks {
         if purpose == Purpose::Counters {
             options.set_merge_operator_associative("counter", sum);
         }
-        let db = if config.read_only {
-            DB::open_for_read_only(&options, &config.dir, false)
-        } else {
-            DB::open(&options, &config.dir)
+        let db = match purpose {
+            _ if config.read_only => DB::open_for_read_only(&options, &config.dir, false),
+            Purpose::Expiring => DB::open_with_ttl(&options, &config.dir, TIME_TO_LIVE),
+            _ => DB::open(&options, &config.dir),
         };
         let mut rocks = Self::of(db.map_err(failed)?, rows, options, config);
         rocks.has_prefixes = variant.has("prefix8");

@@ -266,6 +266,26 @@ impl Points {
         Ok(claims)
     }
 
+    /// That the gain at the end of the axis is more than another sweep's, by more than both are
+    /// uncertain by.
+    pub(super) fn higher_at_the_end(&self, other: &Points, device: Place) -> Option<Claim> {
+        let own = &self.on(&[device]).last()?.seen;
+        let theirs = &other.on(&[device]).last()?.seen;
+        let apart = own.uncertain + theirs.uncertain;
+        let what = format!(
+            "gain with the longest keys, Zipf over uniform lookups, {}, %",
+            place(device)
+        );
+        let seen = format!(
+            "{:.1} ± {:.1}, uniform {:.1} ± {:.1}",
+            own.gain, own.uncertain, theirs.gain, theirs.uncertain
+        );
+        let more = own.gain - theirs.gain;
+        let claim = Claim::statement(what, "higher", seen, more > apart);
+        let unclear = "the gains differ by less than they are uncertain by";
+        Some(by(claim.unless(more.abs() <= apart, unclear), &[device]))
+    }
+
     /// That gains grow along the axis: no step down by more than both ends of it are uncertain, and
     /// more at the end than at the beginning by more than that.
     pub(super) fn trends(&self) -> impl Iterator<Item = Claim> {

@@ -133,6 +133,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         (Lookups::Scan(RANGE), "(F) short ranges and updates"),
     ] {
         let (mut throughputs, mut most_filters) = (Vec::new(), 0.0f64);
+        // Of the last design at each share.
+        let mut runs = Vec::new();
         for &share in lab.scale.pick(&few[1..2], few, many, many) {
             let workload = workload(kind, share, environment.entries);
             let memory = best(&fixed, environment, workload, None)?;
@@ -147,6 +149,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             ];
             let filters = memory.filter_bytes / (memory.filter_bytes + memory.buffer_bytes);
             most_filters = most_filters.max(filters * 100.0);
+            runs.push(memory.tree(&environment)?.all_runs());
             let mut all = Vec::new();
             for (name, design) in NAMES.into_iter().zip(designs) {
                 let (throughput, cells) = measure(lab, &design, &environment, (kind, share))?;
@@ -164,7 +167,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             lab.note(format!("{kind:?}, share {share}"));
         }
         claims.extend(match kind {
-            Lookups::Scan(_) => of_ranges(&throughputs, most_filters),
+            Lookups::Scan(_) => of_ranges(&throughputs, most_filters, &runs),
             _ => of_lookups(&throughputs),
         });
     }
@@ -210,8 +213,12 @@ fn of_lookups(throughputs: &[Vec<f64>]) -> Vec<Claim> {
     claims
 }
 
-fn of_ranges(throughputs: &[Vec<f64>], most_filters: f64) -> Vec<Claim> {
+fn of_ranges(throughputs: &[Vec<f64>], most_filters: f64, runs: &[f64]) -> Vec<Claim> {
     let mut claims = Vec::new();
+    let what = "merging is the more read-optimized the more of the operations are ranges (runs of the tree, by the share)";
+    let fewer = runs.is_sorted_by(|few, more| few >= more) && runs.first() > runs.last();
+    let claim = Claim::statement(what, "increasingly", format!("{runs:.0?}"), fewer);
+    claims.push(claim.unless(runs.len() < 2, "one share is measured at this scale"));
     let what = "gain of throughput with short ranges, up to, %";
     claims.push(Claim::up_to(what, 50.0, &gains(throughputs)));
     let what =

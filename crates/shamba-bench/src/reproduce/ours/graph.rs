@@ -37,7 +37,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "tables written, bytes per byte": found.table_bytes() as f64 / given,
             });
         }
-        let what = format!("pages beside the best of the papers' systems at {percent} %");
+        let what = format!("pages beside the best of the other engines here at {percent} %");
         claims.push(no_more_pages(what, &all));
     }
     let title = "Facebook's mixed graph";

@@ -50,8 +50,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "first's writes/s / these": found.write_us / first.write_us,
                 });
             }
-            let what =
-                format!("{workload}: pages beside the best of the papers' systems at {percent} %");
+            let what = format!(
+                "{workload}: pages beside the best of the other engines here at {percent} %"
+            );
             claims.push(no_more_pages(what, &all));
         }
         lab.note(workload);

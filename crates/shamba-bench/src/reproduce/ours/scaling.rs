@@ -53,7 +53,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
          {smallest} entries; RAM disk."
     );
     let claims = vec![Claim::goal_to(
-        "pages beside the best of the papers' systems, at the worst size",
+        "pages beside the best of the other engines here, at the worst size",
         1.0,
         worst,
     )];

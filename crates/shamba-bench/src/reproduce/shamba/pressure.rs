@@ -1,6 +1,7 @@
 //! Lookups over the budget, for the figures that compare engines so: one panel for each
 //! distribution and share of existing keys, one line for each engine.
 use crate::engine::Resident;
+use crate::reproduce::claim::TOLERANCE;
 use crate::reproduce::prelude::*;
 
 /// Uniform, normal, Zipf: those of Figures 6 and 7.
@@ -333,6 +334,21 @@ pub(super) fn fewer(what: impl Into<String>, points: &[&Point], engine: usize) -
     less(what, points, (engine, 0), Found::pages).because(told, cause)
 }
 
+/// The same by more than a tenth.
+pub(super) fn significantly_fewer(
+    what: impl Into<String>,
+    points: &[&Point],
+    engine: usize,
+) -> Claim {
+    let is_lost = |point: &&&Point| point.pages(engine) >= (1.0 - TOLERANCE) * point.pages(0);
+    let lost: Vec<&Point> = points.iter().filter(is_lost).copied().collect();
+    let places = places(&lost, (engine, 0), Found::pages);
+    let more = not_less(&lost, (engine, 0), Found::pages);
+    let (told, cause) = super::causes::more(&more, engine);
+    let all_more = told && more.len() == lost.len();
+    Claim::everywhere(what, points.len(), &places).because(all_more, cause)
+}
+
 /// Pages per lookup over all panels, by budget.
 fn means<'a>(points: impl Iterator<Item = &'a Point>, engine: usize) -> Vec<(f64, f64)> {
     let mut means: Vec<(f64, f64, f64)> = Vec::new();
@@ -345,17 +361,31 @@ fn means<'a>(points: impl Iterator<Item = &'a Point>, engine: usize) -> Vec<(f64
     means.iter().map(|(at, sum, of)| (*at, sum / of)).collect()
 }
 
-/// The part of its memory with which an engine reads what the baseline reads, on the average over
-/// all panels, at the largest budget below 100 %; between the measured budgets by a straight line
-/// over the logarithm. The least budget measured, where that is enough.
-pub(in crate::reproduce) fn memory_for_equal_reads<'a>(
+/// The part of its memory with which an engine reads what the baseline reads with so many percent,
+/// on the average over all panels; between the measured budgets by a straight line over the
+/// logarithm. The least budget measured, where that is enough.
+pub(in crate::reproduce) fn memory_for_reads_at<'a>(
     points: impl Iterator<Item = &'a Point> + Clone,
     engine: usize,
-) -> Option<(f64, f64)> {
+    percent: f64,
+) -> Option<f64> {
     let (own, baseline) = (means(points.clone(), engine), means(points, 0));
-    let short = baseline.iter().filter(|(percent, _)| *percent < 100.0);
-    let &(budget, wanted) = short.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some((budget, crossing(&own, wanted)? / budget))
+    let &(_, wanted) = baseline.iter().find(|(budget, _)| *budget == percent)?;
+    Some(crossing(&own, wanted)? / percent)
+}
+
+/// The budgets of points, the least first.
+pub(super) fn budgets(points: &[Point]) -> Vec<f64> {
+    let mut budgets: Vec<f64> = points.iter().map(|point| point.percent).collect();
+    budgets.sort_by(f64::total_cmp);
+    budgets.dedup();
+    budgets
+}
+
+/// The largest budget at which memory is short.
+pub(super) fn largest_short(points: &[Point]) -> Option<f64> {
+    let mut budgets = budgets(points).into_iter();
+    budgets.rfind(|percent| *percent < 100.0)
 }
 
 /// What is to be said of a memory that is the least measured: less may do.

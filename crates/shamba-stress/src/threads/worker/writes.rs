@@ -2,6 +2,7 @@
 //! that are too long to be written whole.
 
 use std::ops::{Bound, Range};
+use std::time::Duration;
 
 use shamba::{Durability, WriteBatch, WriteOptions};
 
@@ -17,7 +18,7 @@ const PREFIX: u64 = 32;
 const OPERATION: u64 = 700;
 
 /// What is done to keys that the thread owns.
-enum Write {
+pub(super) enum Write {
     Put(KeyId, Vec<u8>),
     Delete(KeyId),
     DeleteRange(usize, Range<u32>),
@@ -25,7 +26,7 @@ enum Write {
 
 impl Write {
     /// What it makes of each key, for the ledger.
-    fn sums(&self) -> Vec<(KeyId, Option<u64>)> {
+    pub(super) fn sums(&self) -> Vec<(KeyId, Option<u64>)> {
         match self {
             Write::Put(key, value) => vec![(*key, Some(sum(value)))],
             Write::Delete(key) => vec![(*key, None)],
@@ -114,7 +115,7 @@ impl Worker<'_> {
         value
     }
 
-    fn some_write(&mut self) -> Write {
+    pub(super) fn some_write(&mut self) -> Write {
         match self.rng.below(100) {
             0..6 => {
                 let (keyspace, range) = self.own_range();
@@ -150,13 +151,16 @@ impl Worker<'_> {
         let options = WriteOptions::new().durability(durability);
         let simple = durability.is_none();
         let way = self.rng.below(6);
+        // Longer than any case.
+        let hours = self.rng.between(1, 100);
+        let lives = (way > 2).then(|| Duration::from_secs(3600 * hours));
         let written = match write {
             Write::Put(key, value) => {
                 let (keyspace, key) = (&self.keyspaces[key.0], key_bytes(key.1));
                 match way {
                     0 => keyspace.put_reader_with(key, &value[..], options),
-                    _ if simple => keyspace.put(key, value),
-                    _ => keyspace.put_with(key, value, options),
+                    1 | 2 if simple => keyspace.put(key, value),
+                    _ => keyspace.put_with(key, value, options.ttl(lives)),
                 }
             }
             Write::Delete(key) => {

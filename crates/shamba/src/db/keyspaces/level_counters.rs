@@ -258,8 +258,9 @@ impl LevelCounters {
     /// Levels that lookups came to, from 0.
     pub(in crate::db) fn levels(&self) -> usize {
         let asked = |level: &OnceLock<_>| level.get().is_some();
-        let last = |of: &Box<Levels>| of.levels.iter().rposition(asked);
-        self.levels.get().and_then(last).map_or(0, |at| at + 1)
+        let levels = self.levels.get().map(|of| &of.levels);
+        let last = levels.and_then(|levels| levels.iter().rposition(asked));
+        last.map_or(0, |at| at + 1)
     }
 
     /// A picture of the counters of a level.
