@@ -285,8 +285,8 @@ fn empty_scans_read_less_than_half_of_what_they_do_without() {
     // What is known of open tables, beside.
     let memory = memory + (48 << 10);
     let (before, none) = pages_of_empty_scans(&without, memory);
-    // What pushes what out decides much of these, and a few bytes more or less what does: from 2.3 to
-    // 6.3 pages within ten KB. docs/policy.md says what they are.
+    // What pushes what out decides much of these, and a few bytes more or less what does: from 2.3
+    // to 6.3 pages within ten KB. docs/policy.md says what they are.
     let around = (-4..=4).map(|more: i64| memory.saturating_add_signed(more << 10));
     let mut all: Vec<_> = around
         .map(|memory| pages_of_empty_scans(&with, memory))

@@ -140,9 +140,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "hot {}: lookups until within 15 % of the settled value",
             spot.name
         );
-        let none = "pages per lookup rise by less than 15 % when it jumps";
         let claim = Claim::goal_to(what, spot.goal, settling.lookups as f64);
-        claims.push(claim.unless(!jumps, none));
+        claims.extend(jumps.then_some(claim));
         let what = format!(
             "hot {}: pages in the worst window, times those of LRU",
             spot.name

@@ -2,7 +2,9 @@
 //! what is claimed of it.
 use super::modules;
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
-use super::pressure::{fewer, filter_pages, less, micros, significantly_fewer, those};
+use super::pressure::{
+    fewer, filter_pages, less, micros, not_significantly_fewer, significantly_fewer, those,
+};
 use crate::reproduce::claim::TOLERANCE;
 use crate::reproduce::prelude::*;
 use std::ops::Range;
@@ -257,14 +259,12 @@ fn beside_the_baseline(engines: &[&str], points: &[Point]) -> Vec<Claim> {
             told_of_all(
                 significantly_fewer(what, &points, engine),
                 &every,
-                (engine, 0),
-                Found::pages,
+                not_significantly_fewer(&every, engine).len(),
             ),
             told_of_all(
                 less(latency, &points, (engine, 0), micros),
                 &every,
-                (engine, 0),
-                micros,
+                pressure::not_less(&every, (engine, 0), micros).len(),
             ),
         ]
     };
@@ -281,8 +281,7 @@ fn short_by_skew(points: &[Point]) -> [Vec<&Point>; 2] {
 }
 
 /// A claim of some points, with at how many of all it is so.
-fn told_of_all(mut claim: Claim, every: &[&Point], pair: (usize, usize), of: Measure) -> Claim {
-    let lost = pressure::not_less(every, pair, of).len();
+fn told_of_all(mut claim: Claim, every: &[&Point], lost: usize) -> Claim {
     let (so, all) = (every.len() - lost, every.len());
     claim.measured += &format!("; with less than 100 % under skew too: at {so} of {all}");
     claim
@@ -324,7 +323,8 @@ fn skipping(engines: &[&str], points: &[Point]) -> Vec<Claim> {
             "{own} reads less than {all} with less than 100 % of memory (under skew with less than 50 %)"
         );
         let claim = less(what, &points, (engine, 1), Found::pages);
-        told_of_all(claim, &every, (engine, 1), Found::pages)
+        let lost = pressure::not_less(&every, (engine, 1), Found::pages);
+        told_of_all(claim, &every, lost.len())
     };
     (2..=RELATIVE).map(of).collect()
 }

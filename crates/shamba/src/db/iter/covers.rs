@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::Cursor;
-use super::sources::IterSource;
 use crate::base::fragment::{Cover, is_before, lesser_end, newest_seen};
 use crate::base::iter::{Direction, InternalIterator};
 use crate::base::key::SeqNo;
@@ -114,6 +113,14 @@ impl RangeCovers {
         is_further
     }
 
+    /// What hides a key in all sources after one, which are older: that source, and what it
+    /// covers.
+    pub(super) fn hiding(&mut self, key: &[u8]) -> Result<Option<(usize, &Cover)>> {
+        let is_hidden = self.over(key)? > 0;
+        let known = self.known.as_ref().filter(|_| is_hidden);
+        Ok(known.map(|(cover, by)| (*by, cover)))
+    }
+
     /// The newest tombstone over a key; 0 for none.
     fn over(&mut self, key: &[u8]) -> Result<SeqNo> {
         let is_around = |cover: &Cover| cover.start.as_slice() <= key && is_before(key, &cover.end);
@@ -191,23 +198,6 @@ fn cover_in(run: &Run, tables: &TableCache, key: &[u8], seq: SeqNo) -> Result<Co
 }
 
 impl Cursor {
-    /// Puts the merge at a key, going in a direction, by `seek`. In sources older than a range
-    /// tombstone over the key nothing is looked for that it hides.
-    pub(super) fn position(
-        &mut self,
-        direction: Direction,
-        key: &[u8],
-        seek: impl Fn(&mut IterSource) -> Result<()>,
-    ) -> Result<()> {
-        if let Some(covers) = &mut self.covers
-            && covers.over(key)? > 0
-            && let Some((cover, by)) = &covers.known
-        {
-            return self.merge.seek_around(direction, (*by, cover), seek);
-        }
-        self.merge.position(direction, seek)
-    }
-
     /// Whether the merge's entry is hidden by a range tombstone.
     pub(super) fn is_hidden(&mut self) -> Result<bool> {
         let Some(covers) = &mut self.covers else {
@@ -232,7 +222,8 @@ impl Cursor {
         let Some(by) = by.map(|(_, by)| *by) else {
             return Ok(false);
         };
-        let is_older = self.merge.source().is_some_and(|source| source > by);
+        let source = self.merge.source().unwrap_or(0);
+        let is_older = source > by;
         let is_deferred = self.merge.is_deferred();
         if is_deferred && !is_older || !is_deferred && self.merge.tag().seq() >= over {
             return Ok(false);
@@ -248,9 +239,7 @@ impl Cursor {
         } else if is_deferred {
             return Ok(false);
         } else {
-            let source = self.merge.source();
-            let is_in_memory = source.is_some_and(|source| source < covers.memtables);
-            covers.passed_in_memory += u64::from(is_in_memory);
+            covers.passed_in_memory += u64::from(source < covers.memtables);
             match direction {
                 Direction::Forward => self.merge.next()?,
                 Direction::Backward => self.merge.prev()?,

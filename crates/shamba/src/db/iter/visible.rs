@@ -1,6 +1,7 @@
 //! How an iterator comes from a place of its merge to an entry that its reader sees: past what is
 //! newer, older or deleted. One thread at a time.
 
+use super::sources::IterSource;
 use super::{Cursor, Position};
 use crate::base::expiring::{self, EXPIRY_BYTES};
 use crate::base::iter::{Direction, InternalIterator};
@@ -8,6 +9,22 @@ use crate::base::key::{EntryKind, Tag};
 use crate::error::Result;
 
 impl Cursor {
+    /// Puts the merge at a key, going in a direction, by `seek`. In sources older than a range
+    /// tombstone over the key nothing is looked for that it hides.
+    fn position(
+        &mut self,
+        direction: Direction,
+        key: &[u8],
+        seek: impl Fn(&mut IterSource) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(covers) = &mut self.covers
+            && let Some(hiding) = covers.hiding(key)?
+        {
+            return self.merge.seek_around(direction, hiding, seek);
+        }
+        self.merge.position(direction, seek)
+    }
+
     /// To the first entry from one on.
     pub(super) fn seek_from(&mut self, key: &[u8], tag: Tag) -> Result<()> {
         self.position(Direction::Forward, key, |source| source.seek(key, tag))

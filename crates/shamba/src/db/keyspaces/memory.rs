@@ -1,6 +1,7 @@
 //! What keyspaces take beside their memtables, tables and counters, so that there are not more of
-//! them than a budget has room for; what a tree takes comes with its first table. Those that were dropped count as long as anybody holds a
-//! handle, a batch or an iterator of them.
+//! them than a budget has room for; what a tree takes comes with its first table.
+//!
+//! Those that were dropped count as long as anybody holds a handle, a batch or an iterator of them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -14,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::options::KeyspaceOptions;
 use crate::version::Version;
 
-/// What a keyspace takes without tables: itself, its options, also as they are kept, its read state,
-/// its name, and its places in maps.
+/// What a keyspace takes without tables: itself, its options, also as they are kept, its read
+/// state, its name, and its places in maps.
 const KEYSPACE_BYTES: usize =
     shared(size_of::<KeyspaceInner>()) + shared(size_of::<KeyspaceOptions>()) + 1040;
 

@@ -7,6 +7,7 @@ pub(super) mod filter_limits;
 pub(super) mod level_counters;
 mod memory;
 pub(super) mod operations;
+mod passed_deleted;
 mod pending_values;
 mod read_state;
 mod retry;
@@ -35,6 +36,7 @@ use level_counters::LevelCounters;
 pub(super) use memory::AllKeyspaces;
 use memory::{KeyspaceMemory, LastState};
 use operations::Operations;
+use passed_deleted::PassedDeleted;
 pub(super) use pending_values::PendingValues;
 pub(super) use read_state::ReadState;
 use read_state::ReadStateCell;
@@ -76,8 +78,7 @@ pub(crate) struct KeyspaceInner {
     gathers_since: AtomicU64,
     /// Pages read by scans when it was last looked whether they have paid for a merge.
     seek_pages_seen: AtomicU64,
-    /// Deleted entries of memtables that scans went past since the active one was made.
-    passed_deleted: AtomicU64,
+    passed_deleted: PassedDeleted,
     level_counters: LevelCounters,
     operations: Operations,
     asked_designs: Mutex<AskedDesigns>,
@@ -97,15 +98,6 @@ pub(super) struct AskedDesigns {
 /// merge of a file of 64 MiB costs. With half of it a tree of 100,000 files is looked through twice
 /// as often; with twice of it merges come later than they need. Neither was measured.
 const MOST_BETWEEN: u64 = 32 << 10;
-
-/// Deleted entries of a memtable that scans go past before it is flushed for that, at least: that
-/// takes as long as making a file. With half of it small tables are made for scans that gain little;
-/// with twice of it scans that gain much wait as long again. Not measured.
-const LEAST_PASSED: u64 = 1 << 18;
-
-/// And for each of its entries: to write one takes as long as going past some tens, but most are
-/// only written sooner than they would be. Not measured.
-const PASSED_PER_ENTRY: u64 = 4;
 
 /// What a list that is made of all tables for a while takes for each: a few words.
 const LISTED_BYTES: u64 = 64;
@@ -159,7 +151,7 @@ impl KeyspaceInner {
             limits,
             gathers_since: AtomicU64::new(0),
             seek_pages_seen: AtomicU64::new(0),
-            passed_deleted: AtomicU64::new(0),
+            passed_deleted: PassedDeleted::default(),
             level_counters,
             operations,
             asked_designs: Mutex::default(),
@@ -291,16 +283,15 @@ impl KeyspaceInner {
         self.operations.add_frozen(full.len() as u64);
         full.trim();
         self.state.freeze_active(&fresh);
-        self.passed_deleted.store(0, Ordering::Relaxed);
+        self.passed_deleted.begin_anew();
     }
 
     /// Counts deleted entries of memtables that a scan went past. Whether there are so many that
     /// the active memtable is to be flushed, which rids it of them.
     pub(super) fn has_passed_deleted(&self, entries: u64) -> bool {
-        let passed = self.passed_deleted.fetch_add(entries, Ordering::Relaxed) + entries;
         let state = self.state();
-        let enough = (PASSED_PER_ENTRY * state.active.len() as u64).max(LEAST_PASSED);
-        passed >= enough && state.frozen.is_empty()
+        let enough = self.passed_deleted.add(entries, state.active.len() as u64);
+        enough && state.frozen.is_empty()
     }
 
     /// Lets go of all memtables, for an open that is refused, and takes an empty one with room for
