@@ -221,19 +221,78 @@ fn throughput(dir: &Path, findings: &Findings) -> Result<String> {
         return Ok(String::new());
     };
     let dots = ratios(table);
-    let times = || dots.series.iter().flat_map(|series| &series.points);
-    let (all, lost) = (times(), times().filter(|(times, _)| *times < 1.0));
-    let (all, lost) = (all.count(), lost.count());
+    let all = dots
+        .series
+        .iter()
+        .map(|series| series.points.len())
+        .sum::<usize>();
     if all == 0 {
         return Ok(String::new());
     }
-    let (ahead, setting) = (all - lost, &findings.setting);
+    let [ahead, lost, level] = counts(table, findings.tables.get(1));
+    let setting = &findings.setting;
     let what = "Our throughput beside others'";
     let picture = picture(dir, "throughput", what, |path| dots.save(path))?;
     Ok(format!(
-        "## Throughput, and under pressure\n\nOurs is ahead in {ahead} of {all} lines, behind in {lost} \
-         (in orange). {setting}\n\n{picture}"
+        "## Throughput, and under pressure\n\nOurs is ahead in {ahead} of {all} lines and behind in {lost}; in {level} \
+         the repetitions of both overlap (medians below 1 are in orange). {setting}\n\n{picture}"
     ))
+}
+
+/// In how many lines all our repetitions are quicker than all of a peer's best setting, in how many
+/// slower, and in how many neither.
+fn counts(table: &Report, repetitions: Option<&Report>) -> [usize; 3] {
+    let rates = |row: &[Cell], engine: &str| -> Vec<f64> {
+        let rows = repetitions.iter().flat_map(|table| &table.rows);
+        let same = rows.filter(|of| match &of[..] {
+            [phase, threads, of, _] => {
+                row.get(..2) == Some(&[phase.clone(), threads.clone()][..])
+                    && of.to_string() == engine
+            }
+            _ => false,
+        });
+        let rate = |of: &Vec<Cell>| match of.last() {
+            Some(Cell::Number(rate)) => Some(*rate),
+            _ => None,
+        };
+        same.filter_map(rate).collect()
+    };
+    let mut counts = [0; 3];
+    for row in table.rows.iter().filter(|row| compare::is_throughput(row)) {
+        for (family, _) in PEERS {
+            let specs = table
+                .columns
+                .iter()
+                .filter_map(|column| column.strip_suffix(" op/s"));
+            let own = specs.filter(|spec| engine::family(spec) == family);
+            let medians = own.filter_map(|spec| {
+                let rate = table.number(row, &format!("{spec} op/s"))?;
+                Some((spec, rate))
+            });
+            let Some((spec, theirs)) = medians.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+                continue;
+            };
+            let Some(ours) = table.number(row, "shamba op/s") else {
+                continue;
+            };
+            let [own, peers] = [("shamba", ours), (spec, theirs)].map(|(engine, median)| {
+                let rates = rates(row, engine);
+                let rates = if rates.is_empty() {
+                    vec![median]
+                } else {
+                    rates
+                };
+                let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+                (least, rates.into_iter().fold(0.0, f64::max))
+            });
+            counts[match () {
+                () if own.0 > peers.1 => 0,
+                () if own.1 < peers.0 => 1,
+                () => 2,
+            }] += 1;
+        }
+    }
+    counts
 }
 
 /// For each workload and number of threads our throughput over that of each peer: of several
@@ -410,6 +469,31 @@ mod tests {
             text.contains("loses to it in 1 of 4 cells") && !text.contains("neither"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_repetitions_do_not_tell_apart_is_no_lead() {
+        let phases = [
+            ("fillrandom", 5.0, 4.0),
+            ("overwrite", 2.0, 3.0),
+            ("ycsb-a", 4.0, 3.5),
+        ];
+        let table = Report::of("", phases, |(phase, ours, theirs)| {
+            row! { "phase": phase, "threads": "1", "shamba op/s": ours, "redb op/s": theirs }
+        });
+        assert_eq!(counts(&table, None), [2, 1, 0]);
+        // The last line's from 3 to 5, and from 2 to 4.
+        let all = phases.iter().flat_map(|&(phase, ours, theirs)| {
+            let apart = if phase == "ycsb-a" { 1.0 } else { 0.1 };
+            let of = move |engine, rate: f64| {
+                [(phase, engine, rate - apart), (phase, engine, rate + apart)]
+            };
+            of("shamba", ours).into_iter().chain(of("redb", theirs))
+        });
+        let all = Report::of("", all, |(phase, engine, rate)| {
+            row! { "phase": phase, "threads": "1", "engine": engine, "op/s": rate }
+        });
+        assert_eq!(counts(&table, Some(&all)), [1, 1, 1]);
     }
 
     #[test]

@@ -230,8 +230,14 @@ pub(super) fn ycsb(lab: &mut Lab<'_>) -> Result<Findings> {
         named.len(),
         named.iter().filter(|gain| **gain <= 1.0).count(),
     )));
-    let what = "A, E and F: times as fast as without, at least, device model";
-    claims.push(Claim::goal_from(what, 0.98, gains(false).least(FASTER)));
+    // E reads no filter.
+    let what = "A and F: times as fast as without, at least, device model";
+    let others = ["A", "F"].map(|letter| table.rows_of("workload", letter).numbers(FASTER));
+    claims.push(by_model(Claim::goal_from(
+        what,
+        0.98,
+        least_of(&others.concat()),
+    )));
     let setting = common::setting(lab, &base);
     let (x, y) = (
         "workload (1 is A, 6 is F)",

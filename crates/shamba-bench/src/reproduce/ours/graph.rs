@@ -1,5 +1,5 @@
 //! Facebook's mixed graph: lookups, updates and scans with sizes and key ranges as in production.
-use super::{each, no_more_pages};
+use super::{each, no_more_pages, others};
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::MEMORY;
 use crate::workload::Sizes;
@@ -37,7 +37,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 "tables written, bytes per byte": found.table_bytes() as f64 / given,
             });
         }
-        let what = format!("pages beside the best of the other engines here at {percent} %");
+        let others = others(lab);
+        let what = format!("pages beside the best of {others} at {percent} %");
         claims.push(no_more_pages(what, &all));
     }
     let title = "Facebook's mixed graph";

@@ -1,5 +1,5 @@
 //! Lookups while the tree is written to and compacted, under little memory.
-use super::{each, no_more_pages};
+use super::{each, no_more_pages, others};
 use crate::reproduce::prelude::*;
 
 /// Half updates and half lookups, uniform; and YCSB's that look up and write.
@@ -50,9 +50,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "first's writes/s / these": found.write_us / first.write_us,
                 });
             }
-            let what = format!(
-                "{workload}: pages beside the best of the other engines here at {percent} %"
-            );
+            let others = others(lab);
+            let what = format!("{workload}: pages beside the best of {others} at {percent} %");
             claims.push(no_more_pages(what, &all));
         }
         lab.note(workload);

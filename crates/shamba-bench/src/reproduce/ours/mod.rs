@@ -54,6 +54,17 @@ fn each(
     engines.into_iter().map(measured).collect()
 }
 
+/// The names of all engines but the first.
+fn others(lab: &Lab<'_>) -> String {
+    let names: Vec<&str> = lab
+        .engines
+        .iter()
+        .skip(1)
+        .map(|engine| short(engine))
+        .collect();
+    names.join(", ")
+}
+
 /// That the first engine reads no more pages than the best of the others at a place.
 fn no_more_pages(what: impl Into<String>, sides: &[Side]) -> Claim {
     Claim::goal_to(what, 1.0, beside_best(sides))

@@ -75,9 +75,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let panels = plot::of_report(&table, "device", "engine", "budget %", y);
     let mut claims = Vec::new();
     let what = "times the throughput of lookups one by one, at least, PCIe SSD (a device model)";
-    claims.push(Claim::goal_from(what, 1.0, least(&many_at_once)));
+    claims.push(Claim::goal_from(what, 1.0, least(&many_at_once)).by_model());
     let what = "times the throughput of lookups one by one, at least, a disk that reads one page at a time (a device model)";
-    claims.push(Claim::goal_from(what, NO_SLOWER, least(&one_at_once)));
+    claims.push(Claim::goal_from(what, NO_SLOWER, least(&one_at_once)).by_model());
     let what = "times the throughput of lookups one by one, at least, this machine's disk";
     claims.push(Claim::goal_from(what, 1.0, least(&real)));
     Ok(Findings::of(setting, [table], panels, claims))

@@ -1,5 +1,5 @@
 //! Reads per lookup as the data grow and memory does not.
-use super::{beside_best, each};
+use super::{beside_best, each, others};
 use crate::reproduce::prelude::*;
 use shamba::MIN_MEMORY;
 
@@ -53,7 +53,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
          {smallest} entries; RAM disk."
     );
     let claims = vec![Claim::goal_to(
-        "pages beside the best of the other engines here, at the worst size",
+        format!(
+            "pages beside the best of {}, at the worst size",
+            others(lab)
+        ),
         1.0,
         worst,
     )];

@@ -334,9 +334,12 @@ pub(super) fn fewer(what: impl Into<String>, points: &[&Point], engine: usize) -
     less(what, points, (engine, 0), Found::pages).because(told, cause)
 }
 
-/// The points at which an engine reads more than nine tenths of what the baseline reads.
-pub(super) fn not_significantly_fewer<'a>(points: &[&'a Point], engine: usize) -> Vec<&'a Point> {
-    let is_lost = |point: &&&Point| point.pages(engine) >= (1.0 - TOLERANCE) * point.pages(0);
+/// The points at which an engine reads more than nine tenths of what another reads.
+pub(super) fn not_significantly_fewer<'a>(
+    points: &[&'a Point],
+    (engine, other): (usize, usize),
+) -> Vec<&'a Point> {
+    let is_lost = |point: &&&Point| point.pages(engine) >= (1.0 - TOLERANCE) * point.pages(other);
     points.iter().filter(is_lost).copied().collect()
 }
 
@@ -347,7 +350,7 @@ pub(super) fn significantly_fewer(
     points: &[&Point],
     engine: usize,
 ) -> Claim {
-    let lost = not_significantly_fewer(points, engine);
+    let lost = not_significantly_fewer(points, (engine, 0));
     let places = places(&lost, (engine, 0), Found::pages);
     let more = not_less(&lost, (engine, 0), Found::pages);
     let (told, cause) = super::causes::more(&more, engine);
