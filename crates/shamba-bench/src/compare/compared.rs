@@ -79,7 +79,7 @@ impl Compared {
         }
         let reads = settings.reads;
         format!(
-            "Counters, transfers, range deletions and large values for {entries} entries and \
+            "Counters, transfers, range deletions, expiry, large values and short scans for {entries} entries and \
              {reads} reads, median of {repeat}; op/s of engine time, of all else less is better; \
              fjall increments by reading and writing in a transaction"
         )

@@ -285,11 +285,14 @@ fn counts(table: &Report, repetitions: Option<&Report>) -> [usize; 3] {
                 let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
                 (least, rates.into_iter().fold(0.0, f64::max))
             });
-            counts[match () {
-                () if own.0 > peers.1 => 0,
-                () if own.1 < peers.0 => 1,
-                () => 2,
-            }] += 1;
+            let [ahead, behind, level] = &mut counts;
+            *if own.0 > peers.1 {
+                ahead
+            } else if own.1 < peers.0 {
+                behind
+            } else {
+                level
+            } += 1;
         }
     }
     counts
