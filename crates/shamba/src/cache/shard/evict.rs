@@ -52,16 +52,17 @@ fn is_free(block: &Block, partitions: Option<&PartitionStats>) -> bool {
 
 impl Shard {
     /// Drops parts of blocks and entries until `bytes` bytes are free or none is left that nobody
-    /// else holds; gives the bytes freed.
+    /// else holds and that ranks no higher than `most`; gives the bytes freed.
     pub(in crate::cache) fn evict(
         &mut self,
         by: &dyn Ranking,
         bytes: u64,
+        most: f32,
         policy: &PolicyState,
     ) -> u64 {
         let mut freed = 0;
         while freed < bytes {
-            match self.make_room(by, f32::INFINITY, policy) {
+            match self.make_room(by, most, policy) {
                 Evicted::Freed(more) => freed += more,
                 Evicted::Outranked | Evicted::Held => break,
             }
