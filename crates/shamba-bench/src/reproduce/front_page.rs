@@ -46,7 +46,7 @@ pub(super) fn write(
     text += &headlines(dir, ended, paper)?;
     text += &places(ended);
     if !paper.is_empty() {
-        text += &format!("At the papers' size: {}", places(paper));
+        text += &format!("At a larger scale: {}", places(paper));
     }
     text += "Every experiment, its setting, tables and verdicts: [results](results.md).\n\n";
     Ok(std::fs::write(dir.join("summary.md"), text)?)
@@ -366,7 +366,7 @@ fn headlines(
             let told = same.map(|(_, of)| (of.measured.clone(), of.in_words()));
             let (measured, verdict) = told.unwrap_or(("-".to_owned(), "-".to_owned()));
             row.extend(row! {
-                "at the papers' size": measured,
+                "at a larger scale": measured,
                 "verdict there": verdict,
             });
         }

@@ -72,8 +72,8 @@ fn saved(table: &Report) -> Vec<f64> {
 const EXISTING: &str = "share of existing keys";
 
 /// Why no verdict follows from what lookups save.
-pub(super) const UNTOLD: &str = "the slides tell neither how keys are chosen nor how many exist: the savings here go from \
-                                 the one end to the other by both";
+pub(super) const UNTOLD: &str = "the slides name YCSB-C, the program or its mix C, and tell neither how keys are chosen \
+                                 nor how many exist: the savings here go from the one end to the other by both";
 
 pub(super) fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled("Lookups without and with ElasticBF");

@@ -268,7 +268,6 @@ pub(super) fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
     let double: Vec<f64> = xxh.iter().zip(&crc).map(|(a, b)| a.max(*b)).collect();
     let ratios: Vec<f64> = double.iter().zip(&rotated).map(|(a, b)| a / b).collect();
     let most = ratios.iter().copied().fold(0.0, f64::max);
-    let saved = [0, LAST].map(|at| double[at] - rotated[at]);
     let batches = lab.scale.pick(3, 51, 301, 301);
     let hashes = [Hash::Murmur64, Hash::Xxh64, Hash::Crc];
     let [murmur, xxh, crc] = micro::hashes_ns(lab, hashes, SIZES[LAST], batches)?;
@@ -283,12 +282,10 @@ pub(super) fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
                      in the paper XXHash took 3.7 times as long as MurmurHash64 (Table 1)"
                 ),
             ));
-    let what =
-        "nanoseconds that rotation saves over the slower double hashing, keys of 8 and of 512 B";
-    let seen = format!("{:.1}, {:.1}", saved[0], saved[1]);
-    let holds = saved[1] > saved[0] && saved[1] > 0.0;
-    findings
-        .claims
-        .push(Claim::statement(what, "more for larger keys", seen, holds));
+    let what = "times as quick as the slower double hashing, keys of 8 and of 512 B (by more than a tenth, our limit)";
+    let (small, large) = (ratios[0], ratios[LAST]);
+    let seen = format!("{small:.2}, {large:.2}");
+    let claim = Claim::statement(what, "more for larger keys", seen, large > 1.1 * small);
+    findings.claims.push(claim);
     Ok(findings)
 }

@@ -76,8 +76,6 @@ pub(super) fn figure_8(lab: &mut Lab<'_>) -> Result<Findings> {
         ..BY_KEY
     };
     let (keys, mut levels) = (keys.measure(lab)?, BY_LEVELS.measure(lab)?);
-    let kept = keys.each(RAM, |seen| seen.shared_hashes / seen.each_hashes);
-    let largest = kept.last().copied().unwrap_or(f64::NAN);
     let tables = [keys.table(), levels.table()];
     let mut panels = keys.gains();
     panels.push(levels.hashes(RAM));
@@ -85,28 +83,9 @@ pub(super) fn figure_8(lab: &mut Lab<'_>) -> Result<Findings> {
     panels.push(keys.times(FAST_SSD));
     // What fewer levels than the paper's have is told, and not judged.
     levels.all.retain(|point| point.seen.levels >= PAPER_LEVELS);
-    let shared = levels.each(RAM, |seen| seen.shared_hashes);
-    let each = levels.each(RAM, |seen| seen.each_hashes);
-    let spread = shared.iter().copied().fold(f64::MIN, f64::max)
-        - shared.iter().copied().fold(f64::MAX, f64::min);
     let what = "gain by key size, fast-pcie-ssd (a device model), %";
     let mut claims = Vec::new();
     claims.push(Claim::up_to(what, 23.0, &keys.each(FAST_SSD, |seen| seen.gain)).by_model());
-    let what = "hashing of a lookup with sharing over that without, keys of 1 KB (one hash over one for each table asked; \
-                the paper has times)";
-    let seen = format!("{largest:.2}");
-    // One hash over as many as tables are asked, whatever the keys are.
-    let claim = Claim::statement(what, "less than half", seen, largest < 0.5);
-    claims.push(claim.by_model());
-    let what = format!(
-        "hashes of a lookup with {:?} levels (the paper: 8 to 14)",
-        levels.each(RAM, |seen| seen.levels)
-    );
-    let seen = format!("{each:.1?} without, {shared:.2?} with");
-    let holds = spread < 0.05 && each.is_sorted_by(|a, b| a < b);
-    let claim = Claim::statement(what, "accumulate without sharing, one with it", seen, holds);
-    let few = "no two trees of so many levels are measured at this scale";
-    claims.push(claim.by_model().unless(each.len() < 2, few));
     claims.extend(keys.trends().chain(levels.trends()));
     let entries = "Entries of 2 KB in (a); in (b) of 528 B, with a buffer of 21 KiB.";
     let setting = lookups::setting(lab, entries);

@@ -121,29 +121,27 @@ pub(super) fn figure_2(lab: &mut Lab<'_>) -> Result<Findings> {
     };
     let (leveled, tiered) = (leveled.measure(lab)?, tiered.measure(lab)?);
     // The same device and share of empty lookups under both; those that are not less under tiering.
-    let everywhere = |what: &str, on: &[Place], of: fn(&Point) -> f64| {
+    let share = |point: &Point| point.seen.hashing()[0];
+    let everywhere = |what: &str, on: &[Place]| {
         let pairs = leveled.on(on).zip(tiered.on(on));
-        let lost = pairs.filter(|(leveled, tiered)| of(tiered) <= of(leveled));
+        let lost = pairs.filter(|(leveled, tiered)| share(tiered) <= share(leveled));
         let lost: Vec<String> = lost
             .map(|(point, _)| format!("{}, {} empty", name(point.seen.device), point.x))
             .collect();
         Claim::everywhere(what, on.len() * EMPTY.len(), &lost)
     };
-    let share = |point: &Point| point.seen.hashing()[0];
     let table = table(&[("leveling", &leveled), ("tiering", &tiered)]);
     let here = format!(
         "Here T = {RATIO}, under both merge policies; tiering leaves about half as many runs in a level. Hashing is the \
          counted hashes times the time of one."
     );
     let setting = lookups::setting(lab, &here);
-    let what = "more hashes of a lookup without sharing under tiering";
-    let hashes = everywhere(what, &DEVICES, |point| point.seen.each_hashes);
     // By the clock alone, and by models of devices.
     let what = "a larger share of a lookup is hashing under tiering, ram";
-    let measured = everywhere(what, &[RAM], share);
+    let measured = everywhere(what, &[RAM]);
     let what = "a larger share of a lookup is hashing under tiering, device models";
-    let modelled = everywhere(what, &[SATA_SSD, FAST_SSD, NVM], share).by_model();
-    let claims = [hashes, measured, modelled];
+    let modelled = everywhere(what, &[SATA_SSD, FAST_SSD, NVM]).by_model();
+    let claims = [measured, modelled];
     let panels = plot::of_report(&table, "merge policy", "device", AXIS, "XXH3 %");
     Ok(Findings::of(setting, [table], panels, claims))
 }

@@ -2,7 +2,7 @@
 use super::trees::{self, Curves};
 use crate::device::Device::{self, Hdd, SataSsd};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point};
-use crate::reproduce::claim::WHERE;
+use crate::reproduce::claim::{TOLERANCE, WHERE};
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::crossing;
 use shamba_model::curve::{self, Curve};
@@ -230,6 +230,18 @@ fn savings(absent: &Curves, existing: &Curves) -> Vec<Claim> {
             "trees without bits are not measured at this scale",
         ),
     );
+    let [few, ..] = existing.each(existing.at);
+    if let Some(one) = few.iter().position(|bits| (0.5..1.5).contains(bits)) {
+        let what = "searches for existing keys with 1 bit per key: Monkey for absent keys and Monkey for existing ones";
+        let seen = format!("{:.3} and {:.3}", zero[one], general[one]);
+        let same = (zero[one] / general[one] - 1.0).abs() <= TOLERANCE;
+        claims.push(Claim::statement(
+            what,
+            "identical (here within a tenth)",
+            seen,
+            same,
+        ));
+    }
     let what = "share of existing lookups' searches that Monkey for them saves over Monkey for absent keys, %, 2 bits per key and more";
     let [bits, ..] = existing.each(existing.at);
     let saved = trees::saved(&zero, &general);

@@ -64,6 +64,25 @@ fn best(
     Ok(best)
 }
 
+/// The share of its memory that a design has for filters; nothing where it costs as little without
+/// any, which have no more levels then.
+fn least_filters(design: &Design, environment: Environment, workload: Workload) -> Result<f64> {
+    let memory_bytes = design.filter_bytes + design.buffer_bytes;
+    let bare = Design {
+        buffer_bytes: memory_bytes,
+        filter_bytes: 0.0,
+        ..*design
+    };
+    let curve = curve::Family::Bloom.curve()?;
+    let own = cost::costs(design, &environment, &workload, &curve)?;
+    let bare = cost::costs(&bare, &environment, &workload, &curve)?;
+    Ok(if bare.average <= own.average {
+        0.0
+    } else {
+        design.filter_bytes / memory_bytes
+    })
+}
+
 /// The workload of a share of lookups or ranges.
 fn workload(kind: Lookups, share: f64, entries: f64) -> Workload {
     match kind {
@@ -147,7 +166,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 best(&fixed, environment, workload, Some(fixed.buffer_bytes))?,
                 memory,
             ];
-            let filters = memory.filter_bytes / (memory.filter_bytes + memory.buffer_bytes);
+            let filters = least_filters(&memory, environment, workload)?;
             most_filters = most_filters.max(filters * 100.0);
             runs.push(memory.tree(&environment)?.all_runs());
             let mut all = Vec::new();

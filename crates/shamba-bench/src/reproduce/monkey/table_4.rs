@@ -5,6 +5,7 @@ use shamba_model::cost::{Allocation, Costs, Design, Environment, Workload, costs
 use shamba_model::curve::Curve;
 use shamba_model::presets;
 use shamba_model::search::{Bounds, Found, Knobs, Request, search};
+use shamba_model::tree::MergePolicy;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -29,7 +30,11 @@ fn better(design: &Design, own: &Costs) -> Result<Found> {
         environment: environment(),
         workload: workload(),
         memory_bytes: design.buffer_bytes + design.filter_bytes,
-        knobs: Knobs::default(),
+        // Monkey has no other policies.
+        knobs: Knobs {
+            policies: vec![MergePolicy::Leveling, MergePolicy::Tiering],
+            ..Knobs::default()
+        },
         bounds: Bounds {
             point_lookup: Some(own.point_lookup),
             update: Some(own.update),
@@ -43,7 +48,7 @@ pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
         "Defaults, and the best design of the same memory that is no dearer in either; 1e9 entries of 128 B",
     );
     let mut lines = ["default", "+ Monkey's filters", "best design"].map(Series::new);
-    let (mut gains, mut fewer) = (Vec::new(), Vec::new());
+    let mut gains = Vec::new();
     for (at, preset) in (1u32..).zip(presets::ALL) {
         let design = preset.design(&environment(), OTHER_BUFFER)?;
         let own = cost(&design)?;
@@ -56,7 +61,6 @@ pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
             line.points.push((at.into(), costs.average));
         }
         gains.push(own.average / best.costs.average);
-        fewer.push(1.0 - monkey.empty_lookup / own.empty_lookup);
         table.add(row! {
             "store": preset.name,
             "policy": trees::policy(preset.policy),
@@ -73,19 +77,15 @@ pub(super) fn run(_: &mut Lab<'_>) -> Result<Findings> {
         });
     }
     let least = gains.iter().copied().fold(f64::INFINITY, f64::min);
-    let saved = fewer.iter().copied().fold(f64::INFINITY, f64::min);
-    let mut claims = Vec::new();
-    let what = "a design of the same memory has less cost at no dearer lookups and updates";
+    let what = "a design of Monkey's of the same memory has less cost at no dearer lookups and updates (by more than a tenth, \
+                our limit)";
     let seen = format!("costs {least:.2} times less at least");
-    claims.push(Claim::statement(what, "for every store", seen, least > 1.0).by_model());
-    let what = "share of reads of empty lookups that Monkey's filters alone save";
-    let seen = format!("{:.0} % at least", saved * 100.0);
-    claims.push(Claim::statement(what, "some, for every store", seen, saved > 0.0).by_model());
+    let claim = Claim::statement(what, "for every store", seen, least > 1.1).by_model();
     let title = "LevelDB, RocksDB, Cassandra, HBase, Accumulo";
     let (x, y) = (
         "store, in this order",
         "reads per operation, half of them updates",
     );
     let panel = Panel::new(title, x, y, lines).logarithmic();
-    Ok(Findings::of("", [table], [panel], claims))
+    Ok(Findings::of("", [table], [panel], [claim]))
 }

@@ -185,7 +185,8 @@ impl Figure {
         };
         let points = pressure::measure(lab, &grid)?;
         let setting = pressure::setting_of(lab, &base(lab, engines[0]));
-        let claims = (self.claims)(engines, &points);
+        let mut claims = (self.claims)(engines, &points);
+        pressure::tell_of_no_filters(engines, &points, &mut claims);
         let drawn = self.drawn.iter();
         let panels = drawn.flat_map(|(y, of)| pressure::panels_of(engines, &points, y, *of));
         let mut findings = Findings {

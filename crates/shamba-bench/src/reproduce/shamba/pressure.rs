@@ -410,19 +410,38 @@ pub(super) fn at_most(points: &[Point], percent: f64) -> &'static str {
 /// That an engine with the paper's thresholds reads no filter at so many points, where it is so at
 /// most of them: what it reads then says nothing of modules.
 pub(super) fn reads_no_filters(engines: &[&str], points: &[Point]) -> Vec<String> {
+    let told = without_filters(engines, points).into_iter();
+    told.map(|(engine, seen)| {
+        format!(
+            "{engine} {seen}: next to no module is worth as much as the paper's thresholds ask for, and what is saved is \
+             saved by reading no filters at all."
+        )
+    })
+    .collect()
+}
+
+/// Says so in the measured part of these engines' claims as well.
+pub(super) fn tell_of_no_filters(engines: &[&str], points: &[Point], claims: &mut [Claim]) {
+    for (engine, seen) in without_filters(engines, points) {
+        for claim in claims.iter_mut() {
+            let rest = claim.what.strip_prefix(engine);
+            if rest.is_some_and(|rest| rest.starts_with([' ', ':'])) {
+                claim.measured += &format!("; it {seen}");
+            }
+        }
+    }
+}
+
+/// The engines with the paper's thresholds that read no filters at most points, and at how many.
+fn without_filters<'a>(engines: &[&'a str], points: &[Point]) -> Vec<(&'a str, String)> {
     let told = engines.iter().enumerate().filter_map(|(at, engine)| {
         let without = points
             .iter()
             .filter(|point| point.value(at, filter_pages) == 0.0);
         let (without, all) = (without.count(), points.len());
         let skips = engine.contains("+paper") && 2 * without > all;
-        skips.then(|| {
-            format!(
-                "{} reads no page of a filter at {without} of {all} points: next to no module is worth as much as the \
-                 paper's thresholds ask for, and what is saved is saved by reading no filters at all.",
-                short(engine)
-            )
-        })
+        let seen = format!("reads no page of a filter at {without} of {all} points");
+        skips.then(|| (short(engine), seen))
     });
     told.collect()
 }
