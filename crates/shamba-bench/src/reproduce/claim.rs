@@ -257,6 +257,11 @@ impl Claim {
         self.by_model.unwrap_or(self.verdict)
     }
 
+    /// Whether it is a goal of our own, reached or not, by a model or measured.
+    pub fn is_goal(&self) -> bool {
+        self.follows().is_of_goal()
+    }
+
     /// The verdict in words, with what a model has.
     pub fn in_words(&self) -> String {
         match self.by_model {

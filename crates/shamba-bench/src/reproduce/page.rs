@@ -13,8 +13,11 @@ const SOURCES: [(&str, &str); 5] = [
     ("hash sharing", "hash-sharing"),
     ("ElasticBF", "elasticbf"),
     ("Monkey", "monkey"),
-    ("this project", "ours"),
+    ("this project", OURS),
 ];
+
+/// The page of this project's own experiments.
+const OURS: &str = "ours";
 
 /// The source of an experiment's claims, and its page.
 pub(super) fn source(experiment: &Experiment) -> (&'static str, &'static str) {
@@ -70,6 +73,11 @@ pub(super) fn write(
     Ok(std::fs::write(dir.join("results.md"), first)?)
 }
 
+/// Whether a claim is a goal of this project, whatever came of it.
+fn is_ours(experiment: &Experiment, claim: &Claim) -> bool {
+    claim.is_goal() || source(experiment).1 == OURS
+}
+
 /// What became of an experiment's claims, in words.
 fn verdict(ended: &Ended) -> String {
     match &ended.outcome {
@@ -85,12 +93,22 @@ fn totals(ended: &[(&Experiment, Ended)]) -> Report {
         own.map(|(_, ended)| ended).collect()
     };
     let sources = SOURCES.iter().filter(|(_, page)| !own(page).is_empty());
+    // Each with the page it counts for: what a model says of a goal is no claim of a paper.
+    let claims = ended.iter().flat_map(|(known, ended)| {
+        let own = ended.outcome.iter().flat_map(|found| &found.claims);
+        own.map(|claim| match (claim.is_goal(), claim.verdict) {
+            (true, Verdict::ModelOnly) => (OURS, claim),
+            _ => (source(known).1, claim),
+        })
+    });
+    let claims: Vec<(&str, &Claim)> = claims.collect();
     Report::of("Claims by their verdicts", sources, |(of, page)| {
         let own = own(page);
         let claims = || {
-            own.iter()
-                .flat_map(|ended| &ended.outcome)
-                .flat_map(|found| &found.claims)
+            claims
+                .iter()
+                .filter(|(of, _)| of == page)
+                .map(|(_, claim)| *claim)
         };
         let count = |verdict| claims().filter(|claim| claim.verdict == verdict).count();
         let failed = own.iter().filter(|ended| ended.outcome.is_err()).count();
@@ -184,7 +202,7 @@ fn section(dir: &Path, experiment: &Experiment, ended: &Ended) -> String {
     };
     text += &format!("{} Took {:.0} s.\n\n", findings.setting, ended.seconds);
     let (goals, claims): (Vec<_>, Vec<_>) =
-        (findings.claims.iter()).partition(|claim| claim.verdict.is_of_goal());
+        (findings.claims.iter()).partition(|claim| is_ours(experiment, claim));
     text += &claims_table(["claim", "paper"], &claims);
     text += &claims_table(["goal of this project", "aimed at"], &goals);
     for drawing in [claims_file(name), format!("{name}.svg")] {

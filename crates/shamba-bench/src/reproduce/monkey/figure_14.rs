@@ -76,7 +76,9 @@ fn advantage(
     let mut claims = vec![claim.unless(above == 0 && clearly < advantage.len(), unclear)];
     if is_cached {
         let (first, last) = (advantage[0], advantage[advantage.len() - 1]);
-        let what = format!("{name}: pages saved at the least and the most locality");
+        let what = format!(
+            "{name}: pages saved at the least and the most locality (nearly: less than half, our limit)"
+        );
         let seen = format!("{first:.4} and {last:.4}");
         let holds = last.abs() < first / 2.0;
         claims.push(Claim::statement(

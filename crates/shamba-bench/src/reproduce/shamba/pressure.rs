@@ -315,6 +315,31 @@ pub(in crate::reproduce) fn places(
     places.collect()
 }
 
+/// The points at which the times of two engines are told apart: they differ by more than a tenth.
+pub(super) fn told_apart<'a>(points: &[&'a Point], (a, b): (usize, usize)) -> Vec<&'a Point> {
+    let apart = |point: &&Point| {
+        let ratio = point.value(a, micros) / point.value(b, micros);
+        !(1.0 / (1.0 + TOLERANCE)..=1.0 + TOLERANCE).contains(&ratio)
+    };
+    points.iter().copied().filter(apart).collect()
+}
+
+/// That an engine is quicker by the clock than another, wherever their times are told apart.
+pub(in crate::reproduce) fn quicker(
+    what: impl Into<String>,
+    points: &[&Point],
+    pair: (usize, usize),
+) -> Claim {
+    let told = told_apart(points, pair);
+    let mut claim = less(what, &told, pair, micros);
+    let alike = points.len() - told.len();
+    if alike > 0 {
+        claim.measured += &format!("; at {alike} more they differ by less than a tenth");
+    }
+    let alike = "at every point the times differ by less than a tenth";
+    claim.unless(told.is_empty(), alike)
+}
+
 /// That a number of an engine is less than that of another in all of these points.
 pub(in crate::reproduce) fn less(
     what: impl Into<String>,
