@@ -236,7 +236,8 @@ fn throughput(dir: &Path, findings: &Findings) -> Result<String> {
     let picture = picture(dir, "throughput", what, |path| dots.save(path))?;
     Ok(format!(
         "## Throughput, and under pressure\n\nOurs is ahead in {ahead} of {all} lines and behind in {lost}; in {level} \
-         the repetitions of both overlap (medians below 1 are in orange). {setting}\n\n{picture}"
+         the repetitions of both overlap (medians below 1 are in orange), beside the best of each peer's settings that [were \
+         tried](results/ours.md#ours-compare). {setting}\n\n{picture}"
     ))
 }
 
@@ -325,7 +326,7 @@ fn ratios(table: &Report) -> Dots {
         Series::of(name, times)
     });
     Dots {
-        title: "Our throughput, times that of each peer's best setting".to_owned(),
+        title: "Our throughput, times that of each peer's best of the settings tried".to_owned(),
         x: "times as fast".to_owned(),
         series: series.into(),
         aimed: Some(1.0),

@@ -151,7 +151,10 @@ fn growth(part: &Curves, of: &str) -> Vec<Claim> {
     let seen = format!("{:.0}, {:.0}", saved[middle], saved[last]);
     let claim = Claim::statement(what, "yes", seen, saved[last] > saved[middle]);
     claims.push(claim);
-    let what = format!("growth of searches over the last doublings, three levels, of {of}");
+    let what = format!(
+        "growth of searches over the last doublings, three levels, of {of} (Monkey's by less than 1.1 times, uniform's by \
+         more than 1.2: our limits)"
+    );
     let seen = format!("Monkey {best:.2} times, uniform {even:.2} times");
     let paper = "Monkey's stay, uniform's grow";
     let claim = Claim::statement(what, paper, seen, best < 1.1 && even > 1.2);
@@ -210,7 +213,7 @@ fn savings(absent: &Curves, existing: &Curves) -> Vec<Claim> {
     let seen = format!("{own:.3} beside {usual:.3}");
     let paper = "approximately the same or better";
     claims.push(Claim::statement(what, paper, seen, own <= usual * 1.1));
-    let what = "searches of empty lookups that Monkey saves without bits, and with the most";
+    let what = "searches of empty lookups that Monkey saves without bits, and with the most (nearly: less than .1, our limit)";
     let seen = format!(
         "{:.3} with {:.0} bits, {:.3} with {:.0}",
         even[0] - best[0],

@@ -206,7 +206,10 @@ impl Figure {
             let table = pressure::table(title, papers, &written);
             findings.tables.push(table);
             findings.panels.extend(pressure::panels(papers, &written));
-            let fewer = PAPERS.map(|engine| fewer_as_written(papers, &written, engine));
+            let mut fewer: Vec<Claim> = PAPERS
+                .map(|engine| fewer_as_written(papers, &written, engine))
+                .collect();
+            pressure::tell_of_no_filters(papers, &written, &mut fewer);
             findings.claims.extend(fewer);
         }
         Ok(findings)
