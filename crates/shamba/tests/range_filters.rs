@@ -289,7 +289,7 @@ fn empty_scans_read_less_than_a_quarter_of_what_they_do_without() {
         (7.9..9.0).contains(&before[1]),
         "{before:?} pages a scan without"
     );
-    // At first, and in the long run; a few bytes more or less decide nothing.
+    // At first, and of the next 8,000; a few bytes more or less decide nothing.
     let around = (-4..=4).map(|more: i64| memory.saturating_add_signed(more << 10));
     let all: Vec<_> = around
         .map(|memory| pages_of_empty_scans(&with, memory))
