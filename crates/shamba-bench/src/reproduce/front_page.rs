@@ -25,7 +25,7 @@ const PEERS: [(&str, &str); 3] = [("rocksdb", "RocksDB"), ("fjall", "fjall"), ("
 type Section = fn(&Path, &Findings) -> Result<String>;
 
 /// Writes `summary.md` and its pictures, each for light and for dark pages, into `dir`; `paper` are
-/// results at the papers' sizes.
+/// results at a larger scale.
 pub(super) fn write(
     dir: &Path,
     ended: &[(&Experiment, Ended)],

@@ -143,7 +143,7 @@ pub struct Settings {
     /// Also make the pages here, and keep the results there, compressed.
     #[arg(long)]
     pub docs: Option<PathBuf>,
-    /// Show these results at the papers' sizes beside the headlines: a folder of results, or the
+    /// Show these results of a larger scale beside the headlines: a folder of results, or the
     /// compressed file of them that --docs keeps; by default what is kept there already.
     #[arg(long, requires = "docs")]
     pub paper: Option<PathBuf>,

@@ -8,7 +8,7 @@ use std::path::Path;
 /// The results: a JSON line for each experiment, compressed by Zstandard.
 pub(super) const DATA: &str = "results.jsonl.zst";
 
-/// The same of experiments at the papers' sizes, beside those of the scale that is published.
+/// The same of experiments at a larger scale, beside those of the scale that is published.
 pub(super) const PAPER: &str = "paper-scale.jsonl.zst";
 
 /// What was measured, as a run keeps it, compressed.
@@ -18,7 +18,7 @@ const MEASUREMENTS: &str = "measurements.jsonl.zst";
 const LEVEL: i32 = 19;
 
 /// Makes the front page, the pages of results and their data in `docs`; `paper` are those at the
-/// papers' sizes, if there are any.
+/// larger scale, if there are any.
 pub(super) fn write(
     docs: &Path,
     ended: &[(&Experiment, Ended)],

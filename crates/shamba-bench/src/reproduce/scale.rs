@@ -12,9 +12,9 @@ pub enum Scale {
     Tiny,
     /// All of them in 20 minutes on two cores.
     Quick,
-    /// Half the papers' sizes: hours, and as many again for each further seed.
+    /// Half of the largest: hours, and as many again for each further seed.
     Standard,
-    /// The papers' sizes.
+    /// The largest: the papers' sizes, or what comes as near as a day allows.
     Paper,
 }
 

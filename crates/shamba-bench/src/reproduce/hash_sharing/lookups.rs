@@ -356,10 +356,9 @@ fn by(claim: Claim, devices: &[Place]) -> Claim {
 mod tests {
     use super::*;
 
-    /// A point as the paper has them: 5 levels, absent keys of 1 KiB in memory.
-    #[test]
-    fn the_model_is_asked_with_what_was_measured() {
-        let point = |levels, hash_ns| Point {
+    /// A point as the paper has them: absent keys of 1 KiB in memory.
+    fn point(levels: u32, hash_ns: f64) -> Point {
+        Point {
             x: 0.0,
             seen: Measured {
                 device: None,
@@ -377,7 +376,23 @@ mod tests {
                 false_positives: 0.82,
                 hash_ns,
             },
-        };
+        }
+    }
+
+    #[test]
+    fn another_hash_is_the_cause_where_the_model_comes_to_both() {
+        let mut quick = point(5, 35.0);
+        let [own, with_murmur] = quick.model();
+        quick.seen.gain = own;
+        let cause = |paper, point: &Point| gain("", paper, point).cause;
+        assert!(cause(with_murmur, &quick).unwrap().contains("35 ns"));
+        assert_eq!(cause(1.3 * with_murmur, &quick), None);
+        quick.seen.gain = 1.3 * own;
+        assert_eq!(cause(with_murmur, &quick), None);
+    }
+
+    #[test]
+    fn the_model_is_asked_with_what_was_measured() {
         let [own, with_murmur] = point(5, 235.0).model();
         // T_P is 100 ns: sharing saves 4 of 5 * (235 + 100).
         assert!((own - 400.0 * 235.0 / 1675.0).abs() < 1e-9, "{own}");

@@ -64,8 +64,8 @@ fn best(
     Ok(best)
 }
 
-/// The share of its memory that a design has for filters; nothing where it costs as little without
-/// any, which have no more levels then.
+/// The share of its memory that a design has for filters; nothing where it costs no more with all
+/// of it for the buffer: of designs that cost the same the search gives any.
 fn least_filters(design: &Design, environment: Environment, workload: Workload) -> Result<f64> {
     let memory_bytes = design.filter_bytes + design.buffer_bytes;
     let bare = Design {

@@ -519,6 +519,62 @@ mod tests {
         assert_eq!((one.len(), told([[0, 0], [0, 1], [0, 1]]).len()), (1, 0));
     }
 
+    /// Of both, the words and the verdict.
+    #[test]
+    fn times_within_a_tenth_are_no_points() {
+        let points = |times: &[[f64; 2]]| -> Vec<Point> {
+            let point = |both: &[f64; 2]| Point {
+                distribution: Distribution::Uniform,
+                positive: 0.0,
+                percent: 10.0,
+                found: both
+                    .map(|micros| {
+                        let mut found = found("filter_pages", 1);
+                        found.times.mean_us = micros;
+                        found
+                    })
+                    .into(),
+            };
+            times.iter().map(point).collect()
+        };
+        let verdict = |times: &[[f64; 2]]| {
+            let points = points(times);
+            let points: Vec<&Point> = points.iter().collect();
+            let claim = quicker("first", &points, (0, 1));
+            (claim.verdict, claim.measured)
+        };
+        use crate::reproduce::Verdict::{DoesNotHold, Holds, NotComparable};
+        let (holds, seen) = verdict(&[[8.0, 10.0], [10.5, 10.0]]);
+        assert_eq!(holds, Holds);
+        assert!(
+            seen.starts_with("at 1 of 1 points") && seen.contains("at 1 more"),
+            "{seen}"
+        );
+        assert_eq!(verdict(&[[8.0, 10.0], [11.5, 10.0]]).0, DoesNotHold);
+        assert_eq!(verdict(&[[9.5, 10.0], [10.5, 10.0]]).0, NotComparable);
+    }
+
+    #[test]
+    fn claims_of_who_reads_no_filters_say_so() {
+        let points = [Point {
+            distribution: Distribution::Uniform,
+            positive: 0.0,
+            percent: 10.0,
+            found: [1, 0].map(|pages| found("filter_pages", pages)).into(),
+        }];
+        let engines = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper"];
+        let claim = |what: &str| Claim::everywhere_but(what, 1, 0);
+        let mut claims = [
+            claim("shamba-eq: fewer"),
+            claim("shamba-eq-f+paper: fewer"),
+            claim("shamba-eq-f+paper reads less"),
+            claim("shamba-eq-f+papers: fewer"),
+        ];
+        tell_of_no_filters(&engines, &points, &mut claims);
+        let told = claims.map(|claim| claim.measured.contains("it reads no page of a filter"));
+        assert_eq!(told, [false, true, true, false]);
+    }
+
     /// One lookup that counted so much.
     fn found(name: &str, count: u64) -> Found {
         let counts = [("lookups", 1), (name, count)];
