@@ -178,6 +178,14 @@ pub fn levels(keyspace: &KeyspaceStatistics) -> String {
     if operands > 0 {
         text += &format!("\noperands in tables: {}", show::number(operands));
     }
+    let expiring = sum(|level| level.expiring_files as u64);
+    if expiring > 0 {
+        text += &format!(
+            "\nfiles with entries that expire: {}, in {} of them some have",
+            show::number(expiring),
+            show::number(sum(|level| level.expired_files as u64))
+        );
+    }
     let values = &keyspace.values;
     if values.files > 0 {
         text += &format!(

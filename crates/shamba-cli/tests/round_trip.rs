@@ -466,6 +466,32 @@ fn what_is_put_with_a_time_to_live_is_gone_then() {
     work.fails(1, &["get", "db", "a"]);
 }
 
+#[test]
+fn statistics_tell_what_expires_and_what_has() {
+    let work = Work::new();
+    work.ok(&["put", "db", "kept", "v"]);
+    let levels = |args: &[&str]| String::from_utf8(work.ok(args)).unwrap();
+    work.ok(&["compact", "db"]);
+    assert!(!levels(&["stats", "db"]).contains("expire:"));
+    work.ok(&["put", "db", "soon gone", "v", "--ttl", "3s"]);
+    work.ok(&["put", "db", "later gone", "v", "--ttl", "1h"]);
+    work.ok(&["compact", "db"]);
+    std::thread::sleep(std::time::Duration::from_millis(3_100));
+    let text = levels(&["stats", "db"]);
+    let told = "files with entries that expire: 1, in 1 of them some have";
+    assert!(text.contains(told), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&levels(&["stats", "db", "--json"])).unwrap();
+    let text = json.to_string();
+    assert!(
+        text.contains("\"expiring_files\":1") && text.contains("\"expired_files\":1"),
+        "{text}"
+    );
+    work.ok(&["compact", "db"]);
+    let text = levels(&["stats", "db"]);
+    assert!(text.contains("expire: 1, in 0 of them"), "{text}");
+}
+
 /// What is larger than memory goes in and comes out in pieces.
 #[test]
 fn a_value_larger_than_the_budget_goes_through_a_pipe() {

@@ -6,14 +6,17 @@
 //! each with other options, on one database; every second killed one is killed while it recovers
 //! from the one before.
 
-use std::io::{BufRead, BufReader, Write};
-use std::ops::Range;
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use shamba::{Db, Durability, Error, Keyspace, MemoryBudget, Options, WriteBatch, WriteOptions};
+use shamba::{Db, Durability, Error, MemoryBudget, Options, WriteOptions};
 
+use crate::common::history::{
+    BatchOp, EXPIRES, Write, Written, fits_transaction, to_batch, write_as_transaction,
+};
+use crate::common::story::Story;
 use crate::common::{
     Map, Rng, all_contents, check_short_scans, grouped_key, random_design, random_keyspace_options,
     small_keyspace,
@@ -21,6 +24,7 @@ use crate::common::{
 use crate::{Kind, Tally};
 
 const COUNTER: &[u8] = b"counter";
+const FIRST: &str = "default";
 const SECOND: &str = "second";
 const KEYS: u64 = 700;
 
@@ -42,58 +46,40 @@ fn options(rng: &mut Rng) -> Options {
         .max_wal_bytes(256 << 10)
         .keyspace(random_keyspace_options(rng))
         .keyspace_options(SECOND, random_keyspace_options(rng))
+        .merge_operator(FIRST, Story { combines: true })
+        .merge_operator(SECOND, Story { combines: false })
 }
 
-/// What a write does beside counting.
-enum Operation {
-    Put(Vec<u8>, Vec<u8>),
-    Delete(Vec<u8>),
-    DeleteRange(Range<Vec<u8>>),
-}
-
-impl Operation {
-    /// That of write number `n`.
-    fn of(n: u64) -> Self {
-        let mut rng = Rng::new(n);
-        let at = rng.below(KEYS);
-        let key = grouped_key(at);
-        match rng.below(100) {
-            0..18 => Operation::Delete(key),
-            18..20 => Operation::DeleteRange(key..grouped_key(at + rng.between(1, 20))),
-            _ => {
-                let len = match rng.below(400) {
-                    // Under the two smaller budgets it goes into a file in pieces.
-                    0 => rng.between(128 << 10, 140 << 10),
-                    1..11 => 9000,
-                    _ => rng.below(300),
-                };
-                Operation::Put(key, rng.bytes(len as usize))
-            }
+/// What write number `n` does, the same in both keyspaces: it counts, and does something else.
+fn operations(n: u64) -> Vec<BatchOp> {
+    let mut rng = Rng::new(n);
+    let at = rng.below(KEYS);
+    let write = match rng.below(100) {
+        0..14 => Write::Delete,
+        14..16 => Write::DeleteRange(grouped_key(at + rng.between(1, 20))),
+        16..30 => {
+            let len = rng.below(60) as usize;
+            Write::Merge(rng.bytes(len))
         }
-    }
-
-    fn add_to(&self, batch: &mut WriteBatch, keyspace: &Keyspace) -> shamba::Result<()> {
-        match self {
-            Operation::Put(key, value) => batch.put_in(keyspace, key, value),
-            Operation::Delete(key) => batch.delete_in(keyspace, key),
-            Operation::DeleteRange(range) => {
-                batch.delete_range_in(keyspace, &range.start..&range.end)?;
-            }
+        30..34 => Write::Put([EXPIRES.as_bytes(), &rng.bytes(40)].concat()),
+        _ => {
+            let len = match rng.below(400) {
+                // Under the two smaller budgets it goes into a file in pieces.
+                0 => rng.between(128 << 10, 140 << 10),
+                1..11 => 9000,
+                _ => rng.below(300),
+            };
+            Write::Put(rng.bytes(len as usize))
         }
-        Ok(())
-    }
-
-    fn apply(self, map: &mut Map) {
-        match self {
-            Operation::Put(key, value) => {
-                map.insert(key, value);
-            }
-            Operation::Delete(key) => {
-                map.remove(&key);
-            }
-            Operation::DeleteRange(range) => map.retain(|key, _| !range.contains(key)),
-        }
-    }
+    };
+    let count = Write::Put(n.to_be_bytes().to_vec());
+    [FIRST, SECOND]
+        .into_iter()
+        .flat_map(|name| {
+            let count = (name, COUNTER.to_vec(), count.clone());
+            [count, (name, grouped_key(at), write.clone())]
+        })
+        .collect()
 }
 
 /// The number of the last write, by what each keyspace says.
@@ -113,7 +99,6 @@ impl Kill {
     pub fn write_for_ever(dir: &Path, seed: u64) -> shamba::Result<()> {
         let mut rng = Rng::new(seed);
         let db = options(&mut rng).open(dir)?;
-        let first = db.keyspace("default")?;
         let second = match db.keyspace(SECOND) {
             Err(Error::KeyspaceNotFound { .. }) => db.create_keyspace(SECOND, small_keyspace())?,
             known => known?,
@@ -122,18 +107,18 @@ impl Kill {
         let mut n = reached(&db);
         loop {
             n += 1;
-            let operation = Operation::of(n);
-            let mut batch = WriteBatch::new();
-            batch.put(COUNTER, n.to_be_bytes());
-            batch.put_in(&second, COUNTER, n.to_be_bytes());
-            operation.add_to(&mut batch, &first)?;
-            operation.add_to(&mut batch, &second)?;
+            let ops = operations(n);
             let durability = Some(if n.is_multiple_of(50) {
                 Durability::Synced
             } else {
                 Durability::Buffered
             });
-            db.write_with(batch, WriteOptions::new().durability(durability))?;
+            let options = WriteOptions::new().durability(durability);
+            if n.is_multiple_of(4) && fits_transaction(&ops) {
+                write_as_transaction(&db, &ops, options)?;
+            } else {
+                db.write_with(to_batch(&db, &ops)?, options)?;
+            }
             writeln!(out, "done {n}").unwrap();
             match rng.below(2000) {
                 0 => db.flush()?,
@@ -191,7 +176,7 @@ impl Kind for Kill {
         let mut rng = Rng::new(seed);
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("db");
-        let mut model = Map::new();
+        let mut written = Written::default();
         let mut known = 0;
         let mut told = 0;
         // Kills since a process last told of a write: each may have done one more than it told of.
@@ -217,11 +202,10 @@ impl Kind for Kill {
             );
             (told, silent) = (reached, 0);
             for n in known + 1..=reached {
-                Operation::of(n).apply(&mut model);
+                written.apply(&operations(n));
             }
-            if reached > 0 {
-                model.insert(COUNTER.to_vec(), reached.to_be_bytes().to_vec());
-            }
+            let mut model = written.state(true);
+            let model: Map = model.remove(FIRST).unwrap_or_default();
             for (name, contents) in with_room(&memory, || all_contents(&db)) {
                 assert!(
                     contents == model,

@@ -4,6 +4,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{Rng, contents, files_ending, small_keyspace, small_options};
 use shamba::fs::{Access, Fs, MemFs, OsFs};
@@ -771,16 +772,36 @@ fn a_dropped_keyspace_is_gone_for_its_handles_and_harms_no_other_write() {
 #[test]
 fn after_a_close_every_call_says_so() {
     let fs = MemFs::new();
-    let db = options(&fs).open(DIR).unwrap();
+    let options = || options(&fs).merge_operator("default", Append);
+    let db = options().open(DIR).unwrap();
     fill(&db);
     let other = db.clone();
     let keyspace = db.default_keyspace();
     let snapshot = db.snapshot();
+    let mut begun = db.transaction();
+    begun.put(b"k", b"v").unwrap();
+    let reading = db.transaction();
     db.close().unwrap();
 
     let mut batch = WriteBatch::new();
     batch.put(b"k", b"v");
+    let lives = WriteOptions::new().ttl(Duration::from_secs(1));
+    let add = |value: Option<&[u8]>| Some([value.unwrap_or_default(), b"+"].concat());
     let results: Vec<(&str, shamba::Result<()>)> = vec![
+        ("merge", other.merge(b"k", b"v")),
+        ("put_with", other.put_with(b"k", b"v", lives)),
+        ("put_reader", other.put_reader(b"k", &b"v"[..])),
+        ("get_reader", other.get_reader(b"k").map(drop)),
+        ("delete_range", other.delete_range(..)),
+        (
+            "compare_and_swap",
+            other.compare_and_swap(b"k", None, Some(b"v")).map(drop),
+        ),
+        ("fetch_update", other.fetch_update(b"k", add).map(drop)),
+        ("transact", other.transact(|tx| tx.put(b"k", b"v"))),
+        ("commit", begun.commit()),
+        ("transaction get", reading.get(b"k").map(drop)),
+        ("keyspace merge", keyspace.merge(b"k", b"v")),
         ("get", other.get(b"k").map(drop)),
         ("put", other.put(b"k", b"v")),
         ("delete", other.delete(b"k")),

@@ -11,27 +11,35 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
+use common::history::{
+    BatchOp, EXPIRES, LIFE, Write, expires, fits_transaction, to_batch, to_transaction,
+};
+use common::story::{Story, told};
 use common::{
     Map, Replay, all_contents, contents, env_number, on_every_core, small_keyspace, small_options,
 };
-use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, MemFs, Op};
+use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{
-    Db, Design, Error, IterOptions, MergePolicy, Options, Result, WriteBatch, WriteOptions,
+    Clock, Db, Design, Error, IterOptions, ManualClock, MergePolicy, Options, Result, WriteOptions,
 };
 
 const DIR: &str = "/db";
+/// From this many bytes on a value of the second keyspace goes to a value file.
+const LONG: u64 = 4 << 10;
 /// No case takes a hundredth of this.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What was written and not deleted, what has expired too.
 type State = BTreeMap<String, Map>;
-type Batch = Vec<(&'static str, Vec<u8>, Option<Vec<u8>>)>;
+type Batch = Vec<BatchOp>;
 
 /// The workload, what it may expect to find, and what went wrong.
 struct Script {
     fs: MemFs,
     faults: Faults,
+    clock: ManualClock,
     db: Option<Db>,
     /// What was acknowledged.
     state: State,
@@ -39,11 +47,17 @@ struct Script {
     base: State,
     /// The writes since, in order; one that failed (`false`) may have happened or not.
     writes: Vec<(Batch, bool)>,
+    /// How many were tried.
+    number: u64,
     second_may_exist: bool,
     second_exists: bool,
     errors: Vec<Error>,
     checkpoints: Vec<(PathBuf, State)>,
     flushes: u64,
+    /// What of all that there was before the first close.
+    expired: u64,
+    collapsed: u64,
+    separated: u64,
 }
 
 impl Script {
@@ -52,23 +66,46 @@ impl Script {
         Script {
             fs,
             faults: Faults::new(),
+            clock: ManualClock::new(),
             db: None,
             state: State::from([("default".to_owned(), Map::new())]),
             base: State::from([("default".to_owned(), Map::new())]),
             writes: Vec::new(),
+            number: 0,
             second_may_exist: false,
             second_exists: false,
             errors: Vec::new(),
             checkpoints: Vec::new(),
             flushes: 0,
+            expired: 0,
+            collapsed: 0,
+            separated: 0,
         }
     }
 
     fn options(&self) -> Options {
-        small_options(Arc::new(FaultFs::new(
-            Arc::new(self.fs.clone()),
-            self.faults.clone(),
-        )))
+        let fs = FaultFs::new(Arc::new(self.fs.clone()), self.faults.clone());
+        self.options_on(Arc::new(fs))
+    }
+
+    fn options_on(&self, fs: Arc<dyn Fs>) -> Options {
+        let long = small_keyspace().value_files_from(LONG);
+        small_options(fs)
+            .clock(Arc::new(self.clock.clone()))
+            .merge_operator("default", Story { combines: true })
+            .merge_operator("second", Story { combines: false })
+            .keyspace_options("default", small_keyspace())
+            .keyspace_options("second", long)
+    }
+
+    /// What there is to read.
+    fn readable(&self, state: &State) -> State {
+        let late = self.clock.now() >= UNIX_EPOCH + LIFE;
+        let mut state = state.clone();
+        for map in state.values_mut() {
+            map.retain(|_, value| !(late && expires(value)));
+        }
+        state
     }
 
     /// Notes an error; gives what succeeded.
@@ -104,17 +141,25 @@ impl Script {
 
     fn write(&mut self, ops: Batch) {
         let Some(db) = self.db.clone() else { return };
-        let mut batch = WriteBatch::new();
-        for (name, key, value) in &ops {
-            let Ok(keyspace) = db.keyspace(name) else {
-                return;
-            };
-            match value {
-                Some(value) => batch.put_in(&keyspace, key, value),
-                None => batch.delete_in(&keyspace, key),
-            }
+        if ops.iter().any(|(name, ..)| db.keyspace(name).is_err()) {
+            return;
         }
-        let written = db.write_with(batch, WriteOptions::synced());
+        self.number += 1;
+        let synced = WriteOptions::synced();
+        let written = match &ops[..] {
+            [(name, key, Write::Put(value))] if value.len() as u64 >= LONG => {
+                let keyspace = db.keyspace(name).unwrap();
+                keyspace.put_reader_with(key, &value[..], synced)
+            }
+            ops if self.number.is_multiple_of(3) && fits_transaction(ops) => {
+                // Until it is committed nothing is written.
+                let Some(transaction) = self.note(to_transaction(&db, ops)) else {
+                    return;
+                };
+                transaction.commit_with(synced)
+            }
+            ops => db.write_with(to_batch(&db, ops).unwrap(), synced),
+        };
         // A failure that does not stop writes was a shortage: nothing was written.
         let refused = matches!(written, Err(Error::Poisoned { .. } | Error::Stalled { .. }))
             || db.stats().writes_stopped.is_none();
@@ -131,12 +176,37 @@ impl Script {
         self.writes.iter().all(|(_, acknowledged)| *acknowledged)
     }
 
+    /// Mostly entries that are put; some are deleted, merged into, or have a time to live, and a
+    /// few ranges are deleted.
     fn puts(&mut self, range: std::ops::Range<u32>, len: usize) {
         for i in range {
-            let key = format!("key{:04}", i * 7919 % 199).into_bytes();
-            let value =
-                (i % 6 != 5).then(|| [format!("{i}:").into_bytes(), vec![b'v'; len]].concat());
-            self.write(vec![("default", key, value)]);
+            let at = i * 7919 % 199;
+            let key = format!("key{at:04}").into_bytes();
+            let value = [format!("{i}:").into_bytes(), vec![b'v'; len]].concat();
+            let (key, write) = match i % 12 {
+                5 => (key, Write::Delete),
+                7 => (key, Write::Merge(value)),
+                // Into these nothing is merged.
+                9 => {
+                    let value = [EXPIRES.as_bytes(), &value].concat();
+                    ([b"live-", &key[..]].concat(), Write::Put(value))
+                }
+                11 if i % 24 == 11 => {
+                    let to = format!("key{:04}", at + 9).into_bytes();
+                    (key, Write::DeleteRange(to))
+                }
+                _ => (key, Write::Put(value)),
+            };
+            self.write(vec![("default", key, write)]);
+        }
+    }
+
+    /// Values that go to value files, most of them over older ones.
+    fn long_values(&mut self, count: u32) {
+        for i in 0..count {
+            let key = format!("key{:04}", 900 + i % 3).into_bytes();
+            let value = vec![b'a' + i as u8; 6_000 + 1_000 * i as usize];
+            self.write(vec![("second", key, Write::Put(value))]);
         }
     }
 
@@ -144,7 +214,7 @@ impl Script {
     fn read(&mut self) {
         let Some(db) = self.db.clone() else { return };
         let settled = self.settled();
-        for (name, map) in self.state.clone() {
+        for (name, map) in self.readable(&self.state) {
             let Ok(keyspace) = db.keyspace(&name) else {
                 continue;
             };
@@ -196,7 +266,7 @@ impl Script {
         if let Some(db) = self.db.clone() {
             self.second_may_exist = true;
             if self
-                .note(db.create_keyspace("second", small_keyspace()))
+                .note(db.create_keyspace("second", small_keyspace().value_files_from(LONG)))
                 .is_some()
             {
                 self.second_exists = true;
@@ -206,11 +276,12 @@ impl Script {
         let both = |i: u32| -> Batch {
             let key = format!("key{i:04}").into_bytes();
             vec![
-                ("default", key.clone(), Some(vec![b'b'; 50])),
-                ("second", key, Some(vec![b'c'; 50])),
+                ("default", key.clone(), Write::Put(vec![b'b'; 50])),
+                ("second", key, Write::Merge(vec![b'c'; 50])),
             ]
         };
         (0..20).for_each(|i| self.write(both(i * 9)));
+        self.long_values(4);
         self.read();
         if let Some(db) = self.db.clone() {
             self.note(db.flush());
@@ -234,18 +305,26 @@ impl Script {
         self.write(vec![(
             "default",
             b"key0100".to_vec(),
-            Some(vec![b'L'; 30_000]),
+            Write::Put(vec![b'L'; 30_000]),
         )]);
+        self.long_values(7);
+        // What has expired goes at the compaction.
+        self.clock.advance(LIFE);
         if let Some(db) = self.db.clone() {
             self.note(db.compact_range(None, None));
             let to = PathBuf::from("/checkpoint");
             if self.settled() && self.note(db.checkpoint(&to)).is_some() {
-                self.checkpoints.push((to, self.state.clone()));
+                let state = self.readable(&self.state);
+                self.checkpoints.push((to, state));
             }
         }
         self.read();
         if let Some(db) = self.db.take() {
-            self.flushes = db.stats().counters.flushes;
+            let stats = db.stats();
+            self.flushes = stats.counters.flushes;
+            self.expired = stats.counters.entries_expired;
+            self.collapsed = stats.counters.operands_collapsed;
+            self.separated = stats.keyspaces.iter().map(|k| k.values.files as u64).sum();
             self.note(db.close());
         }
         self.open();
@@ -299,7 +378,7 @@ impl Script {
                 }
                 open_ended += u32::from(!acknowledged);
             }
-            candidate == *state
+            self.readable(&candidate) == *state
         });
         let count = |state: &State| {
             state
@@ -327,7 +406,7 @@ impl Script {
             (crashed, "a power failure"),
             (self.fs.clone(), "a close"),
         ] {
-            let db = small_options(Arc::new(fs)).open(DIR);
+            let db = self.options_on(Arc::new(fs)).open(DIR);
             let db = db.unwrap_or_else(|error| {
                 panic!("after {what}: {error}; errors were {:#?}", self.errors)
             });
@@ -341,10 +420,8 @@ impl Script {
             db.put(b"still", b"writable").unwrap();
         }
         for (dir, state) in &self.checkpoints {
-            let db = small_options(Arc::new(self.fs.clone()))
-                .create_if_missing(false)
-                .open(dir)
-                .unwrap();
+            let options = self.options_on(Arc::new(self.fs.clone()));
+            let db = options.create_if_missing(false).open(dir).unwrap();
             let mut copy = all_contents(&db).unwrap();
             copy.retain(|name, map| !map.is_empty() || state.contains_key(name));
             assert!(copy == *state, "the checkpoint is something else");
@@ -353,14 +430,23 @@ impl Script {
 }
 
 fn apply(state: &mut State, batch: &Batch) {
-    for (name, key, value) in batch {
+    for (name, key, write) in batch {
         let Some(map) = state.get_mut(*name) else {
             continue;
         };
-        match value {
-            Some(value) => map.insert(key.clone(), value.clone()),
-            None => map.remove(key),
-        };
+        match write {
+            Write::Put(value) => {
+                map.insert(key.clone(), value.clone());
+            }
+            Write::Delete => {
+                map.remove(key);
+            }
+            Write::Merge(operand) => {
+                let base = map.get(key).map(Vec::as_slice);
+                map.insert(key.clone(), told(base, [&operand[..]]));
+            }
+            Write::DeleteRange(to) => map.retain(|at, _| at < key || at >= to),
+        }
     }
 }
 
@@ -390,6 +476,10 @@ fn cases() -> Vec<Case> {
         script.errors
     );
     assert!(script.flushes > 1 && !script.checkpoints.is_empty());
+    assert!(
+        script.expired > 0 && script.collapsed > 0 && script.separated > 0,
+        "nothing expired, was merged or went to a value file"
+    );
     let seen = std::mem::take(&mut *seen.lock().unwrap());
     script.check(0);
     let of_op = |(index, (op, path)): (usize, &(Op, PathBuf))| {

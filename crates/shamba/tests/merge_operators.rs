@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::story::Story;
@@ -343,6 +343,138 @@ fn operands_collapse_into_one_value() {
     let before = db.stats().counters.tables_probed;
     db.get("visits").unwrap();
     assert_eq!(db.stats().counters.tables_probed, before + 1);
+}
+
+/// Operands are what to do with a number, `[a, b]` for a * x + b: it matters in which order.
+struct Steps {
+    at_writes: bool,
+    /// The most operands that were merged at once.
+    most: Arc<AtomicUsize>,
+}
+
+impl MergeOperator for Steps {
+    fn name(&self) -> &str {
+        "steps"
+    }
+
+    fn merge(
+        &self,
+        key: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Result<Vec<u8>, MergeError> {
+        self.most.fetch_max(operands.len(), Ordering::Relaxed);
+        let mut value = base.map_or(vec![1, 0], <[u8]>::to_vec);
+        for operand in operands {
+            value = self.combine(key, &value, operand).ok_or("not two bytes")?;
+        }
+        Ok(value)
+    }
+
+    fn combine(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        let ([a, b], [c, d]) = (older, newer) else {
+            return None;
+        };
+        let b = c.wrapping_mul(*b).wrapping_add(*d);
+        Some(vec![c.wrapping_mul(*a), b])
+    }
+
+    fn combines_at_writes(&self) -> bool {
+        self.at_writes
+    }
+}
+
+/// Fails where a lookup of what is in memory gathers operands that were combined as they were
+/// written, or writes combine those of an operator that did not ask for it.
+#[test]
+fn operators_that_ask_for_it_combine_as_operands_are_written() {
+    for (at_writes, expected) in [(true, 1), (false, 20)] {
+        let most = Arc::new(AtomicUsize::new(0));
+        let operator = Steps {
+            at_writes,
+            most: Arc::clone(&most),
+        };
+        let db = open(&MemFs::new(), operator).unwrap();
+        for step in 0..20u8 {
+            db.merge("key", [2, step]).unwrap();
+        }
+        let sum = (0..20u8).fold(0u8, |sum, step| sum.wrapping_mul(2).wrapping_add(step));
+        assert_eq!(db.get("key").unwrap().as_deref(), Some(&[0, sum][..]));
+        assert_eq!(most.load(Ordering::Relaxed), expected);
+    }
+}
+
+/// Every way of reading at every snapshot, with operands that are combined as they are written.
+#[test]
+fn histories_of_operands_that_are_combined_as_they_are_written() {
+    type Values = BTreeMap<String, Vec<u8>>;
+    fn check(snapshot: &Snapshot, model: &Values) {
+        let expected: Vec<_> = model.clone().into_iter().collect();
+        assert_eq!(pairs(snapshot.iter()), expected);
+        let keys: Vec<String> = (0..10).map(|key| key.to_string()).collect();
+        for (key, several) in keys.iter().zip(snapshot.multi_get(&keys).unwrap()) {
+            let found = snapshot.get(key).unwrap();
+            assert_eq!(found.as_deref(), model.get(key).map(Vec::as_slice), "{key}");
+            assert_eq!(found.as_deref(), several.as_deref(), "{key}");
+        }
+    }
+    common::on_every_core(40, |seed| {
+        let _replay = Replay(format!("seed {seed}"));
+        let mut rng = Rng::new(seed);
+        let fs = MemFs::new();
+        let open = || {
+            let steps = Steps {
+                at_writes: true,
+                most: Arc::default(),
+            };
+            open(&fs, steps).unwrap()
+        };
+        let (mut db, mut model) = (open(), Values::new());
+        let mut held: Vec<(Snapshot, Values)> = Vec::new();
+        for _ in 0..400 {
+            let key = rng.below(10).to_string();
+            let step = [rng.below(256) as u8, rng.below(256) as u8];
+            match rng.below(60) {
+                0..3 => {
+                    db.put(&key, step).unwrap();
+                    model.insert(key, step.to_vec());
+                }
+                3..5 => {
+                    db.delete(&key).unwrap();
+                    model.remove(&key);
+                }
+                5 => {
+                    db.delete_range(key.as_str()..).unwrap();
+                    model.retain(|other, _| *other < key);
+                }
+                6 => db.flush().unwrap(),
+                7 => db.compact_range(None, None).unwrap(),
+                8 => {
+                    held.clear();
+                    db.close().unwrap();
+                    db = open();
+                }
+                9..12 => held.push((db.snapshot(), model.clone())),
+                12 if !held.is_empty() => {
+                    held.swap_remove(rng.below(held.len() as u64) as usize);
+                }
+                13..15 => {
+                    check(&db.snapshot(), &model);
+                    held.iter()
+                        .for_each(|(snapshot, model)| check(snapshot, model));
+                }
+                _ => {
+                    db.merge(&key, step).unwrap();
+                    let value = model.entry(key).or_insert(vec![1, 0]);
+                    value[0] = value[0].wrapping_mul(step[0]);
+                    value[1] = value[1].wrapping_mul(step[0]).wrapping_add(step[1]);
+                }
+            }
+        }
+        check(&db.snapshot(), &model);
+        held.iter()
+            .for_each(|(snapshot, model)| check(snapshot, model));
+    });
 }
 
 /// Operands that readers keep apart are counted where they lie, in the next life too; merged into a

@@ -8,10 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Map, Replay, contents, env_number, files_ending, on_every_core, small_options};
+use common::history::{EXPIRES, Write, fits_transaction, to_batch, to_transaction};
+use common::story::{Story, told};
+use common::{
+    Map, Replay, contents, env_number, files_ending, on_every_core, small_keyspace, small_options,
+};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{
-    Db, Durability, Error, KeyspaceOptions, Options, RecoveryMode, WriteBatch, WriteOptions,
+    Db, Durability, Error, KeyspaceOptions, ManualClock, Options, RecoveryMode, WriteOptions,
 };
 
 const DIR: &str = "/db";
@@ -44,26 +48,63 @@ const SHORTAGES: [(FaultError, Op, &str); 16] = [
     (EMFILE, Op::Create, ""),
 ];
 
-fn options(fs: &MemFs, faults: &Faults, threads: usize) -> Options {
-    let fs = FaultFs::new(Arc::new(fs.clone()), faults.clone());
-    small_options(Arc::new(fs)).background_threads(threads)
+/// Where nothing expires: the clock stands still.
+fn options_on(fs: impl Fs + 'static) -> Options {
+    small_options(Arc::new(fs))
+        .clock(Arc::new(ManualClock::new()))
+        .merge_operator("default", Story { combines: true })
+        .keyspace(small_keyspace().value_files_from(16 << 10))
 }
 
-/// Writes a batch of a few keys, none of which is written again; notes whether it was acknowledged.
+fn options(fs: &MemFs, faults: &Faults, threads: usize) -> Options {
+    let fs = FaultFs::new(Arc::new(fs.clone()), faults.clone());
+    options_on(fs).background_threads(threads)
+}
+
+/// The key of a part of a batch.
+fn key(number: u64, part: u64) -> Vec<u8> {
+    format!("{:05}-{part}", number * 7919 % 100_003).into_bytes()
+}
+
+/// Writes a batch of a few keys, none of which is written again, alone or as a transaction; notes
+/// whether it was acknowledged. Some are merged into or have a time to live; some batches also
+/// delete all of one that was before, as a range.
 fn write(db: &Db, number: u64, durability: Durability, kept: &mut Map, refused: &mut Vec<Vec<u8>>) {
-    let mut batch = WriteBatch::new();
+    let mut batch = Vec::new();
     let mut entries = Map::new();
     // Some records pass the log's buffer by.
     let len = if number % 17 == 3 { 20_000 } else { 90 };
     for part in 0..1 + number % 3 {
-        let key = format!("{:05}-{part}", number * 7919 % 100_003).into_bytes();
         let value = vec![number as u8; len];
-        batch.put(&key, &value);
-        entries.insert(key, value);
+        let (write, value) = match (number + part) % 5 {
+            0 => (Write::Merge(value.clone()), told(None, [&value[..]])),
+            1 => {
+                let value = [EXPIRES.as_bytes(), &value].concat();
+                (Write::Put(value.clone()), value)
+            }
+            _ => (Write::Put(value.clone()), value),
+        };
+        batch.push(("default", key(number, part), write));
+        entries.insert(key(number, part), value);
     }
-    let durability = Some(durability);
-    match db.write_with(batch, WriteOptions::new().durability(durability)) {
-        Ok(()) => kept.append(&mut entries),
+    let before = number.checked_sub(5).filter(|_| number % 7 == 6);
+    if let Some(before) = before {
+        let range = Write::DeleteRange(key(before, 9));
+        batch.push(("default", key(before, 0), range));
+    }
+    let options = WriteOptions::new().durability(Some(durability));
+    let written = if number % 4 == 1 && fits_transaction(&batch) {
+        to_transaction(db, &batch).and_then(|transaction| transaction.commit_with(options))
+    } else {
+        db.write_with(to_batch(db, &batch).unwrap(), options)
+    };
+    match written {
+        Ok(()) => {
+            kept.append(&mut entries);
+            if let Some(before) = before {
+                kept.retain(|at, _| !(key(before, 0)..key(before, 9)).contains(at));
+            }
+        }
         Err(Error::Io { .. } | Error::Stalled { .. }) => refused.extend(entries.into_keys()),
         Err(error) => panic!("write {number}: {error:?}"),
     }
@@ -124,10 +165,7 @@ fn survive(case: u64) {
         left.extend(crashed.map(|fs| (fs, RecoveryMode::TolerateTornTail)));
     }
     for (fs, mode) in left {
-        let db = small_options(Arc::new(fs))
-            .recovery(mode)
-            .open(DIR)
-            .unwrap();
+        let db = options_on(fs).recovery(mode).open(DIR).unwrap();
         check(&db, &kept, &refused);
         db.verify().unwrap().check().unwrap();
     }
@@ -140,7 +178,10 @@ fn survive(case: u64) {
         number += 1;
     }
     db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
     check(&db, &kept, &refused);
+    let stats = db.stats();
+    assert!(stats.counters.operands_collapsed > 0 && stats.keyspaces[0].values.files > 0);
     db.close().unwrap();
     // Nothing that was begun lies about.
     let tables = files_ending(&fs, DIR, ".sst").len();
@@ -148,8 +189,11 @@ fn survive(case: u64) {
     assert_eq!(files_ending(&fs, DIR, ".tmp"), Vec::<String>::new());
     let db = options(&fs, &faults, 0).open(DIR).unwrap();
     let stats = db.stats();
-    let levels = stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
-    assert_eq!(levels.map(|level| level.files).sum::<usize>(), tables);
+    let [keyspace] = &stats.keyspaces[..] else {
+        panic!("one keyspace");
+    };
+    let files = keyspace.levels.iter().map(|level| level.files);
+    assert_eq!(files.sum::<usize>() + keyspace.values.files, tables);
     check(&db, &kept, &refused);
 }
 
@@ -174,7 +218,7 @@ fn what_cannot_be_cut_off_stops_writes() {
     assert!(matches!(db.put("after", "1"), Err(Error::Poisoned { .. })));
     assert_eq!(db.get("before").unwrap().as_deref(), Some(&b"1"[..]));
     assert_eq!(db.get("torn").unwrap(), None);
-    let db = small_options(Arc::new(fs.kill_clone())).open(DIR).unwrap();
+    let db = options_on(fs.kill_clone()).open(DIR).unwrap();
     assert_eq!(db.get("before").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
@@ -258,7 +302,7 @@ fn opens_without_room(disk: &MemFs, kept: &Map, least: u32) {
                 .filter(|e| e.name.contains("MANIFEST"))
                 .count();
             assert_eq!((manifests, count(".tmp")), (1, 0), "{op:?} {nth} {path}");
-            let db = small_options(Arc::new(disk)).open(DIR).unwrap();
+            let db = options_on(disk).open(DIR).unwrap();
             assert!(contents(&db.default_keyspace()).unwrap() == *kept);
         }
     }
@@ -279,7 +323,7 @@ fn a_folder_that_a_failed_open_made_is_durable() {
         let db = db.unwrap();
         while db.put_with("k", "v", WriteOptions::synced()).is_err() {}
         for seed in 0..8 {
-            let db = small_options(Arc::new(fs.crash_clone(seed))).open(dir);
+            let db = options_on(fs.crash_clone(seed)).open(dir);
             let db = db.unwrap();
             assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"v"[..]), "{nth}");
         }
@@ -319,7 +363,7 @@ fn a_flush_that_fails_for_one_keyspace_ends_for_another() {
         db.flush().unwrap();
         let last = other.get("a").unwrap().unwrap();
         db.close().unwrap();
-        let db = small_options(Arc::new(fs)).open(DIR).unwrap();
+        let db = options_on(fs).open(DIR).unwrap();
         assert_eq!(
             db.keyspace("other").unwrap().get("a").unwrap().unwrap(),
             last

@@ -135,6 +135,58 @@ fn values_are_read_from_wherever_they_lie() {
     check(&db, &model);
 }
 
+/// While values are overwritten for long, and nobody asks for a compaction, garbage is bounded in
+/// space, and what is written for it in work (ARCHITECTURE.md): each byte of values is written as
+/// it comes and at most once for each that is given back.
+#[test]
+fn garbage_is_bounded_in_space_and_work_as_it_comes() {
+    let fs = MemFs::new();
+    // What files have beside their entries counts for little.
+    let larger = keyspace().write_buffer(256 << 10).target_file(256 << 10);
+    let db = options(&fs).keyspace(larger).open("/db").unwrap();
+    let mut rng = Rng::new(6);
+    // Two pages, with what is beside a value.
+    let (keys, len) = (200, 8 * KIB - 300);
+    let mut put = 0;
+    for round in 0..6000 {
+        let number = rng.below(keys);
+        db.put(key(number), value(round, len)).unwrap();
+        put += len as u64;
+        // Short ones lie in the tables.
+        db.put(format!("short {:05}", rng.below(3000)), [7; 60])
+            .unwrap();
+        if round < 1000 || round % 50 > 0 {
+            continue;
+        }
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+        let (stats, found) = (db.stats(), values(&db));
+        let levels = stats.keyspaces[0].levels.iter();
+        let tables: u64 = levels.map(|level| level.bytes).sum();
+        let live = found.value_bytes - found.garbage_bytes;
+        // Level 0 points to what was put since it was merged last.
+        let most = live + tables + 64 * len as u64;
+        assert!(
+            found.garbage_bytes <= most,
+            "{round}: {found:?}, {tables} of tables"
+        );
+    }
+    let counters = db.stats().counters;
+    let written = counters.flush_bytes + counters.compaction_bytes_written;
+    let found = values(&db);
+    let given_back = put - found.value_bytes;
+    let short = 6000 * 100;
+    // Values, what was written again of them, tables for it; and entries, merged some times.
+    let most = put + 2 * given_back + 12 * short;
+    eprintln!(
+        "{put} put, {written} written, {given_back} given back, at most {most}: {counters:?}"
+    );
+    assert!(
+        written <= most,
+        "{written} written of {put}, {given_back} given back"
+    );
+}
+
 /// What merges write does not grow with values, and space comes back.
 #[test]
 fn garbage_is_given_back_and_values_are_not_merged() {

@@ -12,10 +12,12 @@ mod forge;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use shamba::fs::{Fs, MemFs};
 use shamba::{Db, Error, IterOptions, MemoryBudget, Options, Result, WriteBatch, WriteOptions};
 
+use crate::common::story::{Story, told};
 use crate::common::{Map, Rng, contents, grouped_key, random_keyspace_options};
 use crate::{Kind, Tally};
 use forge::forge;
@@ -66,7 +68,10 @@ impl Sample {
             .memory(MemoryBudget::bytes(BUDGET))
             .background_threads(0);
         for name in NAMES {
-            options = options.keyspace_options(name, random_keyspace_options(rng));
+            let combines = rng.one_in(2);
+            options = options
+                .keyspace_options(name, random_keyspace_options(rng))
+                .merge_operator(name, Story { combines });
         }
         let db = options.clone().open(DIR).unwrap();
         db.create_keyspace(NAMES[1], random_keyspace_options(rng))
@@ -93,6 +98,22 @@ impl Sample {
                 } else if rng.one_in(6) {
                     batch.delete_in(&keyspace, &key);
                     map.remove(&key);
+                } else if rng.one_in(8) {
+                    let operand = format!("{number},").into_bytes();
+                    batch.merge_in(&keyspace, &key, &operand);
+                    let base = map.get(&key).map(Vec::as_slice);
+                    map.insert(key, told(base, [&operand[..]]));
+                } else if rng.one_in(12) {
+                    // In the next century, or long ago.
+                    let years = *rng.pick(&[1, 150]);
+                    let until = UNIX_EPOCH + Duration::from_secs(years * 365 * 86_400);
+                    let value = rng.bytes(30);
+                    batch.put_until_in(&keyspace, &key, &value, until);
+                    if years > 1 {
+                        map.insert(key, value);
+                    } else {
+                        map.remove(&key);
+                    }
                 } else {
                     let most = if rng.one_in(40) { 9000 } else { 120 };
                     let len = rng.below(most) as usize;

@@ -4,22 +4,14 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use shamba::{Db, Result, WriteBatch, WriteOptions};
+use shamba::{Db, Result, WriteOptions};
 
 use super::KEYS;
+use crate::common::history::{
+    BatchOp, Write, expires, fits_transaction, to_batch, write_as_transaction,
+};
+use crate::common::story::told;
 use crate::common::{Map, Rng, all_contents, check_short_scans, grouped_key};
-
-/// What an operation does to a key.
-#[derive(Debug, Clone)]
-pub enum Write {
-    Put(Vec<u8>),
-    Delete,
-    /// All keys from the key on are deleted, up to this one.
-    DeleteRange(Vec<u8>),
-}
-
-/// One operation of a batch: keyspace, key, and what it does.
-pub type BatchOp = (&'static str, Vec<u8>, Write);
 
 /// How far a writer had come: no crash at this moment may leave fewer than `durable` batches of
 /// the history, nor more than `started`.
@@ -68,6 +60,15 @@ impl History {
                 Write::DeleteRange(end) => end.clone(),
                 _ => [key, &[0][..]].concat(),
             };
+            // What expires has, by the system's clock.
+            let value = match write {
+                Write::Put(value) => Some(value.clone()).filter(|value| !expires(value)),
+                Write::Merge(operand) => {
+                    let base = map.get(key).map(Vec::as_slice);
+                    Some(told(base, [&operand[..]]))
+                }
+                Write::Delete | Write::DeleteRange(_) => None,
+            };
             map.retain(|at, before| {
                 let stays = at < key || *at >= end;
                 if !stays {
@@ -75,9 +76,9 @@ impl History {
                 }
                 stays
             });
-            if let Write::Put(value) = write {
-                sum = sum.wrapping_add(part(name, key, value));
-                map.insert(key.clone(), value.clone());
+            if let Some(value) = value {
+                sum = sum.wrapping_add(part(name, key, &value));
+                map.insert(key.clone(), value);
             }
         }
         self.sums.push(sum);
@@ -108,23 +109,10 @@ impl History {
     }
 }
 
-/// Makes the batch of a database.
-fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
-    let mut batch = WriteBatch::new();
-    for (name, key, write) in ops {
-        let keyspace = db.keyspace(name)?;
-        match write {
-            Write::Put(value) => batch.put_in(&keyspace, key, value),
-            Write::Delete => batch.delete_in(&keyspace, key),
-            Write::DeleteRange(end) => batch.delete_range_in(&keyspace, key..end)?,
-        }
-    }
-    Ok(batch)
-}
-
-/// Writes a batch: one of a single operation as such now and then.
+/// Writes a batch: one of a single operation as such now and then, some as transactions.
 pub fn write(rng: &mut Rng, db: &Db, ops: &[BatchOp], options: WriteOptions) -> Result<()> {
     if let [(name, key, write)] = ops
+        && !matches!(write, Write::Put(value) if expires(value))
         && rng.one_in(4)
     {
         let keyspace = db.keyspace(name)?;
@@ -134,8 +122,12 @@ pub fn write(rng: &mut Rng, db: &Db, ops: &[BatchOp], options: WriteOptions) -> 
             }
             Write::Put(value) => keyspace.put_with(key, value, options),
             Write::Delete => keyspace.delete_with(key, options),
+            Write::Merge(operand) => keyspace.merge_with(key, operand, options),
             Write::DeleteRange(end) => keyspace.delete_range_with(key..end, options),
         };
+    }
+    if fits_transaction(ops) && rng.one_in(4) {
+        return write_as_transaction(db, ops, options);
     }
     db.write_with(to_batch(db, ops)?, options)
 }

@@ -4,8 +4,9 @@
 //! A case writes a history of batches and takes what failures could leave on the way. Each is
 //! recovered, fails again while it is recovered, is written to and fails once more: three lives. In
 //! each, what was acknowledged as synced is there, the database is what some prefix of the history
-//! makes of it, and every batch is whole across its keyspaces. Batches delete ranges too, and have
-//! values that are too long to be written whole; keyspaces have filters for scans by their options.
+//! makes of it, and every batch is whole across its keyspaces. Batches delete ranges too, merge,
+//! and have values that expire or are too long to be written whole; some are transactions;
+//! keyspaces have filters for scans by their options.
 
 mod camera;
 mod history;
@@ -18,10 +19,12 @@ use clap::ValueEnum;
 use shamba::fs::{Effect, Fault, FaultError, Fs, MemFs, Op};
 use shamba::{Db, Durability, Options, WriteOptions};
 
+use crate::common::history::{BatchOp, EXPIRES, Write};
+use crate::common::story::Story;
 use crate::common::{Rng, grouped_key, random_design, random_keyspace_options, random_options};
 use crate::{Kind, Tally};
 use camera::{Camera, Crash};
-use history::{BatchOp, History, Progress, Write, read_sum, write};
+use history::{History, Progress, read_sum, write};
 
 pub use lying::Dropped;
 
@@ -89,6 +92,8 @@ fn random_batch(rng: &mut Rng, names: &[&'static str], number: usize) -> Vec<Bat
                 // Of an empty range nothing would be logged, nor synced.
                 0 => Write::DeleteRange(grouped_key(at + rng.between(1, 12))),
                 1..6 => Write::Delete,
+                6..10 => Write::Merge(format!("{number}.{i},").into_bytes()),
+                10 => Write::Put(format!("{EXPIRES}{number}.{i}").into_bytes()),
                 _ => {
                     let value = format!("{number}.{i}:").into_bytes();
                     let filling = if long == Some(i) {
@@ -106,6 +111,10 @@ fn random_batch(rng: &mut Rng, names: &[&'static str], number: usize) -> Vec<Bat
 
 fn options_for_names(rng: &mut Rng, fs: Arc<dyn Fs>) -> Options {
     let mut options = random_options(rng, fs);
+    for name in NAMES {
+        let combines = rng.one_in(2);
+        options = options.merge_operator(name, Story { combines });
+    }
     for name in &NAMES[1..] {
         options = options.keyspace_options(name, random_keyspace_options(rng));
     }

@@ -4,7 +4,9 @@
 //! A case is a command, levels, `----`, and the answer, with an empty line after it. A level is
 //! runs separated by `|`, newest first; a run is its id and files `smallest-largest:size`, with
 //! `,t3` (tombstones), `,g3` (garbage), `,s9` (largest sequence number), `,r9` (pages that scans
-//! read to find their place in it) and `*` (busy). A file has as many entries as its size.
+//! read to find their place in it), `,v101.9` (bytes of value file 101 that it points to) and `*`
+//! (busy). A file has as many entries as its size. Files are numbered from 101 on; those of level
+//! `V` are value files, each of which points to all of its own values.
 //! Commands: `pick` (one task), `steps` (tasks until none is left, a merge making one file),
 //! `manual FROM-TO` (the same for a range, one task after the other).
 
@@ -17,8 +19,7 @@ use super::policy::{Granularity, MergePolicy, Moving, PickerOptions};
 use super::task::{TargetRun, Task, TaskKind};
 use crate::budget::Budget;
 use crate::fs::PAGE;
-use crate::version::{FileInfo, FileMeta};
-use crate::version::{KeyspaceEdit, Version};
+use crate::version::{FileInfo, FileMeta, KeyspaceEdit, VALUE_LEVEL, Version};
 
 fn parse_options(words: &[&str]) -> PickerOptions {
     let mut options = PickerOptions {
@@ -58,10 +59,15 @@ fn parse_options(words: &[&str]) -> PickerOptions {
 fn parse_version(lines: &[&str], next: &mut u64) -> Version {
     let mut edit = KeyspaceEdit::default();
     for line in lines {
-        let (level, runs) = line.strip_prefix('L').unwrap().split_once(':').unwrap();
+        let (level, runs) = line.split_once(':').unwrap();
+        let level = level.strip_prefix('L').unwrap_or(level);
         for run in runs.split('|') {
             let mut words = run.split_whitespace();
             let run: u64 = words.next().unwrap().parse().unwrap();
+            let level = match level {
+                "V" => VALUE_LEVEL,
+                level => level.parse().unwrap(),
+            };
             for word in words {
                 let (word, busy) = match word.strip_suffix('*') {
                     Some(word) => (word, true),
@@ -83,6 +89,12 @@ fn parse_version(lines: &[&str], next: &mut u64) -> Version {
                 let mut reads = 0;
                 for part in parts {
                     let (kind, number) = part.split_at(1);
+                    if kind == "v" {
+                        let (file, bytes) = number.split_once('.').unwrap();
+                        let values = (file.parse().unwrap(), bytes.parse().unwrap());
+                        info.points_to.push(values);
+                        continue;
+                    }
                     let number = number.parse().unwrap();
                     match kind {
                         "t" => info.tombstones = number,
@@ -99,7 +111,7 @@ fn parse_version(lines: &[&str], next: &mut u64) -> Version {
                 if busy {
                     file.try_claim();
                 }
-                edit.add(level.parse().unwrap(), run, file);
+                edit.add(level as usize, run, file);
             }
         }
     }

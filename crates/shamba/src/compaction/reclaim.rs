@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::policy::PickerOptions;
 use super::task::{Draft, TargetRun, Task, TaskKind, older_than};
 use crate::base::clock::Moment;
-use crate::version::{FileMeta, Version};
+use crate::version::{FileMeta, ValueFile, Version};
 
 /// The first task `push` gives for a file that is mostly tombstones with older data below it.
 /// Ends: each task brings such a file at least one level or run down.
@@ -62,23 +62,40 @@ pub(super) fn in_place(version: &Version, options: &PickerOptions) -> Option<Tas
     values(version)
 }
 
-/// Rewrites a file in its place that points to a value file of which more than half is garbage, so
-/// that what it points to goes elsewhere. Ends: it does not point there afterwards.
+/// Rewrites a file in its place that points to value files of which more than half is garbage, so
+/// that what it points to goes elsewhere, where that gives back as much as the file has. Ends: it
+/// does not point there afterwards.
 fn values(version: &Version) -> Option<Task> {
-    let values = version.value_files();
-    let garbage = |number| values.get(number).is_some_and(|of| of.is_mostly_garbage());
-    if !values.iter().any(|of| of.is_mostly_garbage()) {
+    if !version
+        .value_files()
+        .iter()
+        .any(ValueFile::is_mostly_garbage)
+    {
         return None;
     }
     for (level, run) in version.runs().filter(|(level, _)| *level > 0) {
         for file in run.files() {
-            if !file.is_busy() && file.pointed_to().any(|(number, _)| garbage(number)) {
+            if !file.is_busy() && garbage_beside(version, file) >= file.size().max(1) {
                 let reason = "file points to values among garbage";
                 return rewrite(version, level, run, file, reason);
             }
         }
     }
     None
+}
+
+/// The part of the garbage that it takes a file to give back, in bytes: of each value file that is
+/// mostly garbage as much as the file points to of what is pointed to there, so at least as many
+/// bytes as it points to. Rewriting it writes these, and the file.
+fn garbage_beside(version: &Version, file: &FileMeta) -> u64 {
+    let part = |(number, bytes): (u64, u64)| {
+        let values = version.value_files().get(number);
+        let values = values.filter(|values| values.is_mostly_garbage())?;
+        let all = u128::from(values.garbage()) * u128::from(bytes);
+        u64::try_from(all / u128::from(values.live.max(1))).ok()
+    };
+    let parts = file.pointed_to().filter_map(part);
+    parts.fold(0, u64::saturating_add)
 }
 
 /// Whether a moment has passed for every reader.

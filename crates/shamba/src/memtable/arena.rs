@@ -7,9 +7,10 @@
 //! ```text
 //! n-1-level  the next node at `level`, 0 for none      (the only words written more than once)
 //! n, n+1     the key's prefix (base::key::prefix), high word first
-//! n+2        length of the value
+//! n+2        length of the value; the highest bit says that there is a sum
 //! n+3, n+4   the tag, low word first
-//! n+5 ..     u16 length of the key, key, value, zeros up to a word
+//! n+5 ..     u16 length of the key, key, value, the sum's bytes, zeros up to a word
+//! then       the oldest operand in the sum, if there is one
 //! ```
 //!
 //! Thread-safe. Nodes are written by [`Arena::push`] into words that nothing refers to yet, become
@@ -22,10 +23,10 @@
 )]
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::words::{Links, WORD};
 use crate::base::key::{Tag, prefix};
-use crate::base::pages::Pages;
 
 /// The most levels a node is linked at.
 pub(super) const MAX_HEIGHT: usize = 12;
@@ -33,11 +34,13 @@ pub(super) const MAX_HEIGHT: usize = 12;
 /// The most words a region has, so that every index fits a word with room for arithmetic.
 const MAX_WORDS: usize = 1 << 31;
 
-const WORD: usize = 4;
 const VALUE_LEN: usize = 2;
 const TAG: usize = 3;
 const PAYLOAD: usize = 5;
 const KEY_LEN_BYTES: usize = 2;
+
+/// The bit of a value's length that says that there is a sum: no value is as long.
+const SUMMED: u32 = 1 << 31;
 
 /// The words taken by the list's head, a node without an entry.
 const HEAD_WORDS: usize = MAX_HEIGHT;
@@ -65,122 +68,22 @@ impl Node {
     }
 }
 
-/// Words of memory, zero at first.
-#[derive(Debug)]
-pub(super) struct Words(Pages<AtomicU32>);
-
-impl Words {
-    #[inline]
-    fn at(&self, at: usize) -> &AtomicU32 {
-        #[expect(
-            clippy::indexing_slicing,
-            reason = "nodes lie within the region; a load for each step of each search"
-        )]
-        &self.0[at]
-    }
-
-    #[inline]
-    fn load(&self, at: usize) -> u32 {
-        self.at(at).load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn store(&self, at: usize, value: u32) {
-        self.at(at).store(value, Ordering::Relaxed);
-    }
-
-    /// Writes the concatenation of byte strings from the start of a word on.
-    fn store_bytes(&self, mut at: usize, parts: [&[u8]; 3]) {
-        let mut word = [0u8; WORD];
-        let mut filled = 0;
-        for part in parts {
-            let mut rest = part;
-            while let Some((to, &from)) = word.get_mut(filled).zip(rest.first()) {
-                if filled == 0 {
-                    let (chunks, tail) = rest.as_chunks::<WORD>();
-                    for chunk in chunks {
-                        self.store(at, u32::from_ne_bytes(*chunk));
-                        at += 1;
-                    }
-                    rest = tail;
-                    for (to, from) in word.iter_mut().zip(rest) {
-                        *to = *from;
-                        filled += 1;
-                    }
-                    break;
-                }
-                *to = from;
-                filled += 1;
-                rest = rest.get(1..).unwrap_or_default();
-                if filled == WORD {
-                    self.store(at, u32::from_ne_bytes(word));
-                    at += 1;
-                    word = [0; WORD];
-                    filled = 0;
-                }
-            }
-        }
-        if filled > 0 {
-            self.store(at, u32::from_ne_bytes(word));
-        }
-    }
-
-    /// `len` bytes from byte `start` of the region on.
-    ///
-    /// # Safety
-    /// The words they lie in must not be written for as long as the slice lives, and earlier writes
-    /// must have happened before this call.
-    #[inline]
-    unsafe fn bytes(&self, start: usize, len: usize) -> &[u8] {
-        let (first, last) = (start / WORD, (start + len).div_ceil(WORD));
-        let Some(words) = self.0.get(first..last) else {
-            debug_assert!(
-                false,
-                "bytes {start}..{} of {} words",
-                start + len,
-                self.0.len()
-            );
-            return &[];
-        };
-        let base = words.as_ptr().cast::<u8>();
-        // SAFETY: `start % WORD + len` is at most the length of `words` in bytes, atomics may be
-        // read as the bytes they consist of, and the caller vouches that nothing writes them.
-        unsafe { std::slice::from_raw_parts(base.add(start % WORD), len) }
-    }
+/// What an operand and those before it come to: all of them down to the oldest, which follow the
+/// node at the lowest level.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OperandSum<'a> {
+    /// As many bytes as the operand has.
+    pub(super) bytes: &'a [u8],
+    pub(super) oldest: Node,
 }
 
-/// Where links are loaded and stored: the region itself, or a stand-in that a schedule checker
-/// watches.
-pub(super) trait Links: Send + Sync {
-    /// Links for a region of `words` words, all zero.
-    fn zeroed(words: usize) -> Self;
-    /// The region that nodes' other words are in.
-    fn words(&self) -> &Words;
-    /// The link at a word, with all that was written before it was stored.
-    fn load_acquire(&self, at: usize) -> u32;
-    /// Stores a link, making all written before visible with it.
-    fn store_release(&self, at: usize, value: u32);
-}
+/// The longest sum that is kept: most are numbers.
+pub(super) const MOST_SUM: usize = 16;
 
-impl Links for Words {
-    fn zeroed(words: usize) -> Self {
-        Words(Pages::zeroed(words))
-    }
-
-    #[inline]
-    fn words(&self) -> &Words {
-        self
-    }
-
-    #[inline]
-    fn load_acquire(&self, at: usize) -> u32 {
-        self.at(at).load(Ordering::Acquire)
-    }
-
-    #[inline]
-    fn store_release(&self, at: usize, value: u32) {
-        self.at(at).store(value, Ordering::Release);
-    }
+/// Whether a node of so many levels may have a sum of so many bytes: a node of the most levels
+/// without one takes as much.
+const fn has_room_for_sum(height: usize, bytes: usize) -> bool {
+    (height + 1) * WORD + bytes <= MAX_HEIGHT * WORD
 }
 
 /// A region and how much of it is taken.
@@ -210,12 +113,26 @@ impl<L: Links> Arena<L> {
     }
 
     /// Writes a node linked nowhere yet, to be linked at `height` levels; `None` when it does not
-    /// fit.
-    pub(super) fn push(&self, height: usize, key: &[u8], tag: Tag, value: &[u8]) -> Option<Node> {
+    /// fit. A sum is left out where that would make the node longer than one may be.
+    #[inline]
+    pub(super) fn push(
+        &self,
+        height: usize,
+        key: &[u8],
+        tag: Tag,
+        value: &[u8],
+        sum: Option<OperandSum<'_>>,
+    ) -> Option<Node> {
         let key_len = u16::try_from(key.len()).ok()?;
         let value_len = u32::try_from(value.len()).ok()?;
-        let payload = (KEY_LEN_BYTES + key.len() + value.len()).div_ceil(WORD);
-        let size = height + PAYLOAD + payload;
+        let sum = sum.filter(|sum| {
+            let len = sum.bytes.len();
+            len == value.len() && has_room_for_sum(height, len)
+        });
+        let sum_bytes = sum.map_or(&[][..], |sum| sum.bytes);
+        let bytes = KEY_LEN_BYTES + key.len() + value.len() + sum_bytes.len();
+        let payload = bytes.div_ceil(WORD);
+        let size = height + PAYLOAD + payload + usize::from(sum.is_some());
         let start = self
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -229,10 +146,17 @@ impl<L: Links> Arena<L> {
         let words = self.links.words();
         words.store(at, (prefix >> 32) as u32);
         words.store(at + 1, prefix as u32);
-        words.store(at + VALUE_LEN, value_len);
+        let summed = sum.map_or(0, |_| SUMMED);
+        words.store(at + VALUE_LEN, value_len | summed);
         words.store(at + TAG, raw as u32);
         words.store(at + TAG + 1, (raw >> 32) as u32);
-        words.store_bytes(at + PAYLOAD, [&key_len.to_ne_bytes(), key, value]);
+        words.store_bytes(
+            at + PAYLOAD,
+            [&key_len.to_ne_bytes(), key, value, sum_bytes],
+        );
+        if let Some(sum) = sum {
+            words.store(at + PAYLOAD + payload, sum.oldest.0.get());
+        }
         NonZeroU32::new(u32::try_from(at).ok()?).map(Node)
     }
 
@@ -273,8 +197,30 @@ impl<L: Links> Arena<L> {
     /// A node's value.
     #[inline]
     pub(super) fn value(&self, node: Node) -> &[u8] {
+        self.payload(node, self.key_len(node), self.value_len(node).0)
+    }
+
+    /// What a node's operand and those before it come to, if that is known.
+    #[inline]
+    pub(super) fn sum(&self, node: Node) -> Option<OperandSum<'_>> {
+        let (len, is_summed) = self.value_len(node);
+        if !is_summed {
+            return None;
+        }
+        let start = self.key_len(node) + len;
+        let payload = (KEY_LEN_BYTES + start + len).div_ceil(WORD);
+        let oldest = (self.links.words()).load(node.index() + PAYLOAD + payload);
+        Some(OperandSum {
+            bytes: self.payload(node, start, len),
+            oldest: Node(NonZeroU32::new(oldest)?),
+        })
+    }
+
+    /// The length of a node's value, and whether there is a sum.
+    #[inline]
+    fn value_len(&self, node: Node) -> (usize, bool) {
         let len = self.links.words().load(node.index() + VALUE_LEN);
-        self.payload(node, self.key_len(node), len as usize)
+        ((len & !SUMMED) as usize, len & SUMMED != 0)
     }
 
     fn key_len(&self, node: Node) -> usize {
@@ -297,6 +243,7 @@ impl<L: Links> Arena<L> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::words::Words;
     use super::*;
     use crate::base::key::EntryKind;
     use proptest::prelude::*;
@@ -309,27 +256,38 @@ mod tests {
         fn nodes_hold_what_was_pushed_and_bytes_are_counted_exactly(
             entries in prop::collection::vec(
                 (1..=MAX_HEIGHT, any::<u32>(), prop::collection::vec(any::<u8>(), 0..20),
-                 prop::collection::vec(any::<u8>(), 0..40)), 0..60 / LESS),
+                 prop::collection::vec(any::<u8>(), 0..40), any::<bool>()), 0..60 / LESS),
             capacity in 0..4000 / LESS,
         ) {
             let arena = Arena::<Words>::new(capacity);
             let mut used = HEAD_BYTES;
-            let mut pushed = Vec::new();
-            for (height, seq, key, value) in &entries {
+            let mut pushed: Vec<(Node, _, _, _, _)> = Vec::new();
+            for (height, seq, key, value, summed) in &entries {
                 let tag = Tag::new(u64::from(*seq) << 20, EntryKind::Put);
-                let payload = (2 + key.len() + value.len()).div_ceil(WORD) * WORD;
-                let size = (height + PAYLOAD) * WORD + payload;
-                let node = arena.push(*height, key, tag, value);
+                let bytes: Vec<u8> = value.iter().map(|byte| !byte).collect();
+                let oldest = pushed.last().filter(|_| *summed).map(|(node, ..)| *node);
+                let sum = oldest.map(|oldest| OperandSum { bytes: &bytes, oldest });
+                let node = arena.push(*height, key, tag, value, sum);
+                // As long as a node of the most levels has none.
+                let kept = sum.filter(|_| 4 * height + value.len() <= 44);
+                let kept = kept.map(|sum| (sum.bytes.to_vec(), sum.oldest));
+                let both = value.len() * (1 + usize::from(kept.is_some()));
+                let payload = (2 + key.len() + both).div_ceil(WORD) * WORD;
+                let own = if kept.is_some() { WORD } else { 0 };
+                let size = (height + PAYLOAD) * WORD + payload + own;
+                prop_assert!(size <= MAX_NODE_OVERHEAD + key.len() + value.len());
                 prop_assert_eq!(node.is_some(), used + size <= arena.len * WORD);
                 if let Some(node) = node {
                     used += size;
-                    pushed.push((node, key, tag, value));
+                    pushed.push((node, key, tag, value, kept));
                 }
                 prop_assert_eq!(arena.used(), used);
             }
-            for (node, key, tag, value) in pushed {
+            for (node, key, tag, value, kept) in pushed {
                 prop_assert_eq!(arena.key(node), key.as_slice());
                 prop_assert_eq!(arena.value(node), value.as_slice());
+                let sum = arena.sum(node);
+                prop_assert_eq!(sum.map(|sum| (sum.bytes.to_vec(), sum.oldest)), kept);
                 prop_assert_eq!(arena.tag(node), tag);
                 prop_assert_eq!(arena.prefix(node), prefix(key));
                 prop_assert_eq!(arena.next(node, 0), None);

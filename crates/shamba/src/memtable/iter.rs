@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::Memtable;
-use super::arena::{Arena, Node, Words};
+use super::arena::{Arena, Node};
 use super::skiplist::SkipList;
+use super::words::Words;
 use crate::base::iter::InternalIterator;
 use crate::base::key::Tag;
 use crate::error::Result;

@@ -16,6 +16,7 @@ mod iter;
 mod ranges;
 mod skiplist;
 mod view;
+mod words;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,9 +27,10 @@ use crate::base::fragment::Cover;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::pages::PAGE;
 use crate::budget::{Budget, Reservation, Role};
-use arena::{HEAD_BYTES, MAX_NODE_OVERHEAD, Words};
+use arena::{HEAD_BYTES, MAX_NODE_OVERHEAD, MOST_SUM};
 use ranges::RangeList;
 use skiplist::{Inserted, SkipList, Splice};
+use words::Words;
 
 pub(crate) use iter::MemtableIter;
 pub(crate) use ranges::MemtableFragments;
@@ -220,7 +222,8 @@ impl Memtable {
     }
 
     /// The entries of a key whose sequence number is at most `snapshot`, newest first, to the first
-    /// that a range tombstone hides: a tombstone in its place.
+    /// that a range tombstone hides: a tombstone in its place. Operands that were combined as they
+    /// were written ([`MemtableWriter::insert_operand`]) are one, with the newest one's tag.
     pub(crate) fn entries_of<'a>(
         &'a self,
         key: &'a [u8],
@@ -234,8 +237,12 @@ impl Memtable {
             let entry = list.zip(next).and_then(|(list, node)| {
                 let arena = list.arena();
                 let is_next = arena.key(node) == key && arena.tag(node).seq() > over;
-                next = list.next(node).filter(|_| is_next);
-                is_next.then(|| (arena.tag(node), arena.value(node)))
+                // Where a range was deleted, operands that were combined may be in part older.
+                let sum = arena.sum(node).filter(|_| over == 0);
+                let last = sum.map_or(node, |sum| sum.oldest);
+                next = list.next(last).filter(|_| is_next);
+                let value = || sum.map_or_else(|| arena.value(node), |sum| sum.bytes);
+                is_next.then(|| (arena.tag(node), value()))
             });
             let hidden = || (over > 0).then(|| (Tag::new(over, EntryKind::Delete), &[][..]));
             let entry = entry.or_else(hidden);
@@ -349,16 +356,47 @@ pub(crate) struct MemtableWriter<'a> {
     splice: MutexGuard<'a, Splice>,
 }
 
-impl MemtableWriter<'_> {
+impl<'a> MemtableWriter<'a> {
     /// Inserts an entry that was charged; false when there is no room (never after
     /// [`Memtable::fits`] said so). An entry that is there already, by key and tag, stays as it is.
     #[must_use]
     pub(crate) fn insert(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> bool {
+        let inserted = self.list().insert(&mut self.splice, key, tag, value);
+        self.inserted(inserted, tag)
+    }
+
+    /// The same of an operand, newer than all of its key, where operands are combined as they are
+    /// written (`combine` says what two come to, the older first): with it what it and those right
+    /// before it come to, if that is short and as long as the operand, so that a lookup need not go
+    /// to each of them.
+    #[must_use]
+    pub(crate) fn insert_operand(
+        &mut self,
+        key: &[u8],
+        tag: Tag,
+        operand: &[u8],
+        combine: impl FnOnce(&[u8], &[u8]) -> Option<Vec<u8>>,
+    ) -> bool {
+        if operand.len() > MOST_SUM {
+            return self.insert(key, tag, operand);
+        }
+        let list = self.list();
+        let inserted = list.insert_operand(&mut self.splice, key, tag, operand, combine);
+        self.inserted(inserted, tag)
+    }
+
+    #[inline]
+    fn list(&self) -> &'a SkipList<Words> {
         let memtable = self.memtable;
-        let list = memtable
+        memtable
             .list
-            .get_or_init(|| SkipList::new(memtable.capacity));
-        let inserted = list.insert(&mut self.splice, key, tag, value);
+            .get_or_init(|| SkipList::new(memtable.capacity))
+    }
+
+    /// Counts what was inserted; false when there was no room.
+    #[inline]
+    fn inserted(&self, inserted: Inserted, tag: Tag) -> bool {
+        let memtable = self.memtable;
         debug_assert!(
             memtable.end_after(0, 0) <= memtable.charged(),
             "{} bytes filled of {} charged",

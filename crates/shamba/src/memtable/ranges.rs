@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::Memtable;
-use super::arena::{HEAD_BYTES, MAX_NODE_OVERHEAD, Node, Words};
+use super::arena::{HEAD_BYTES, MAX_NODE_OVERHEAD, Node};
 use super::skiplist::{Inserted, SkipList, Splice};
+use super::words::Words;
 use crate::base::fragment::{Cover, Fragment, Fragments, is_before};
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::error::Result;

@@ -7,8 +7,9 @@
 use std::cmp::Ordering;
 use std::sync::atomic::{self, AtomicUsize};
 
-use super::arena::{Arena, Links, MAX_HEIGHT, Node};
-use crate::base::key::{Tag, compare, prefix};
+use super::arena::{Arena, MAX_HEIGHT, Node, OperandSum};
+use super::words::Links;
+use crate::base::key::{EntryKind, Tag, compare, prefix};
 
 /// What became of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,19 +96,69 @@ impl<L: Links> SkipList<L> {
         tag: Tag,
         value: &[u8],
     ) -> Inserted {
-        let target = SeekTarget::new(key, tag);
-        if !self.fits_between(splice, &target) {
-            let bounds = self.search(&target, |level, before, after| {
-                if let Some(neighbours) = splice.neighbours.get_mut(level) {
-                    *neighbours = (before, after);
-                }
-            });
-            if bounds.exact {
-                return Inserted::Duplicate;
-            }
+        if !self.go_to(splice, &SeekTarget::new(key, tag)) {
+            return Inserted::Duplicate;
         }
+        self.insert_here(splice, key, tag, value, None)
+    }
+
+    /// Adds an operand, and with it what it and those of its key right before it come to, where
+    /// `combine` says what two come to, the older first. `splice` must be the list's only one.
+    pub(super) fn insert_operand(
+        &self,
+        splice: &mut Splice,
+        key: &[u8],
+        tag: Tag,
+        operand: &[u8],
+        combine: impl FnOnce(&[u8], &[u8]) -> Option<Vec<u8>>,
+    ) -> Inserted {
+        if !self.go_to(splice, &SeekTarget::new(key, tag)) {
+            return Inserted::Duplicate;
+        }
+        let [(_, before), ..] = splice.neighbours;
+        let before = before.filter(|before| {
+            self.arena.tag(*before).kind() == Some(EntryKind::Operand)
+                && self.arena.key(*before) == key
+        });
+        let both = before.and_then(|node| {
+            let sum = self.arena.sum(node);
+            let older = sum.map_or_else(|| self.arena.value(node), |sum| sum.bytes);
+            let oldest = sum.map_or(node, |sum| sum.oldest);
+            Some((combine(older, operand)?, oldest))
+        });
+        let sum = both.as_ref().map(|(bytes, oldest)| OperandSum {
+            bytes,
+            oldest: *oldest,
+        });
+        self.insert_here(splice, key, tag, operand, sum)
+    }
+
+    /// Brings the splice to a place; false if there is an entry.
+    #[inline]
+    fn go_to(&self, splice: &mut Splice, target: &SeekTarget<'_>) -> bool {
+        if self.fits_between(splice, target) {
+            return true;
+        }
+        let bounds = self.search(target, |level, before, after| {
+            if let Some(neighbours) = splice.neighbours.get_mut(level) {
+                *neighbours = (before, after);
+            }
+        });
+        !bounds.exact
+    }
+
+    /// Adds an entry where the splice is.
+    #[inline]
+    fn insert_here(
+        &self,
+        splice: &mut Splice,
+        key: &[u8],
+        tag: Tag,
+        value: &[u8],
+        sum: Option<OperandSum<'_>>,
+    ) -> Inserted {
         let height = splice.height();
-        let Some(node) = self.arena.push(height, key, tag, value) else {
+        let Some(node) = self.arena.push(height, key, tag, value, sum) else {
             return Inserted::Full;
         };
         for (level, neighbours) in splice.neighbours.iter_mut().enumerate().take(height) {
@@ -233,9 +284,8 @@ impl<'a> SeekTarget<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::arena::Words;
+    use super::super::words::Words;
     use super::*;
-    use crate::base::key::EntryKind;
     use shuttle::sync::Arc;
     use shuttle::sync::atomic::AtomicU32;
     use shuttle::thread;

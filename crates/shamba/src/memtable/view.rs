@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::Memtable;
-use super::arena::{Node, Words};
+use super::arena::Node;
 use super::skiplist::SkipList;
+use super::words::Words;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{self, EntryKind, SeqNo, Tag};
 use crate::budget::{Budget, Reservation, Role, memtable_copy};

@@ -54,6 +54,14 @@ pub trait MergeOperator: Send + Sync {
         let _ = (key, older, newer);
         None
     }
+
+    /// Whether [`combine`](Self::combine) is quick enough for each write, as additions and
+    /// comparisons are: no, unless said. Then an operand is combined with those of its key written
+    /// before it, while they are in memory, so that a lookup need not gather all of them. Only
+    /// short ones (16 bytes), of which two come to one as long, take part.
+    fn combines_at_writes(&self) -> bool {
+        false
+    }
 }
 
 /// The operator of a keyspace.
@@ -61,6 +69,8 @@ pub trait MergeOperator: Send + Sync {
 pub(crate) struct Operator {
     keyspace: Arc<str>,
     operator: Arc<dyn MergeOperator>,
+    /// Whether operands are combined as they are written.
+    at_writes: bool,
 }
 
 impl std::fmt::Debug for Operator {
@@ -72,8 +82,10 @@ impl std::fmt::Debug for Operator {
 impl Operator {
     /// An operator for a keyspace of a name.
     pub(crate) fn new(keyspace: &str, operator: Arc<dyn MergeOperator>) -> Self {
+        let asked = || operator.combines_at_writes();
         Operator {
             keyspace: keyspace.into(),
+            at_writes: catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default(),
             operator,
         }
     }
@@ -102,8 +114,13 @@ impl Operator {
         }
     }
 
+    /// Whether operands are combined as they are written.
+    pub(crate) fn combines_at_writes(&self) -> bool {
+        self.at_writes
+    }
+
     /// One operand for two; `None` where there is none.
-    fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         let combine = || self.operator.combine(key, older, newer);
         catch_unwind(AssertUnwindSafe(combine)).ok().flatten()
     }

@@ -62,6 +62,10 @@ impl MergeOperator for Increment {
         let sum = number(older).ok()?.wrapping_add(number(newer).ok()?);
         Some(sum.to_le_bytes().to_vec())
     }
+
+    fn combines_at_writes(&self) -> bool {
+        true
+    }
 }
 
 /// Of a value and operands the one that `better` prefers to all.
@@ -88,6 +92,10 @@ impl MergeOperator for Minimum {
     fn combine(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         Some(best(Some(older), &[newer], |one, best| one < best))
     }
+
+    fn combines_at_writes(&self) -> bool {
+        true
+    }
 }
 
 impl MergeOperator for Maximum {
@@ -106,6 +114,10 @@ impl MergeOperator for Maximum {
 
     fn combine(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         Some(best(Some(older), &[newer], |one, best| one > best))
+    }
+
+    fn combines_at_writes(&self) -> bool {
+        true
     }
 }
 

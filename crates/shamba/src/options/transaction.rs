@@ -7,7 +7,8 @@
 #[non_exhaustive]
 pub enum Isolation {
     /// Transactions are as if they had run one after the other: a commit is refused when anything
-    /// that it read was written since, keys and ranges that held nothing included.
+    /// that it read was written since, keys and ranges that held nothing included. That an entry
+    /// expires is nobody's write: a transaction sees what there was as it began.
     #[default]
     Serializable,
     /// A commit is refused only when a key that it writes, or read with

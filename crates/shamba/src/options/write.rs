@@ -34,7 +34,8 @@ pub struct WriteOptions {
     /// The write's durability; `None` takes the database's.
     pub durability: Option<Durability>,
     /// How long the entries live that are written: afterwards they are gone for every read, and
-    /// space is reclaimed by compactions. `None` takes the keyspace's
+    /// space is reclaimed by compactions. With zero they are gone at once; with more time than
+    /// there is, they stay. `None` takes the keyspace's
     /// ([`KeyspaceOptions::ttl`](super::KeyspaceOptions::ttl)).
     pub ttl: Option<Duration>,
 }

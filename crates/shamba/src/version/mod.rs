@@ -47,7 +47,7 @@ pub(crate) use run::Run;
 pub(crate) use set::{KeyspaceState, TreeState};
 pub(crate) use sums::Sums;
 pub(crate) use tree::Version;
-pub(crate) use value_files::ValueFiles;
+pub(crate) use value_files::{ValueFile, ValueFiles};
 
 /// A version or edit that contradicts itself or the version it is applied to. The manifest turns
 /// it into a corruption error, which names the file.

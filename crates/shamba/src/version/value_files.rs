@@ -29,7 +29,8 @@ impl ValueFile {
     }
 
     /// Whether more than half of it is garbage: what is left is then written to another file when
-    /// a merge comes to it. So a byte is written once more, at most, for each that is given back.
+    /// a merge comes to it. So a value's byte is written once more, at most, for each that is given
+    /// back.
     pub(crate) fn is_mostly_garbage(&self) -> bool {
         self.garbage() > self.live
     }

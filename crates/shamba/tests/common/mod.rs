@@ -2,6 +2,7 @@
 //! database. Nothing here keeps state between calls.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod history;
 pub mod story;
 
 use std::collections::BTreeMap;

@@ -9,30 +9,26 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod history;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 
+use common::history::{
+    self, BatchOp, EXPIRES, History, KEYS, LIFE, Progress, Write, Written, expires,
+    fits_transaction, read_state, to_batch, write_as_transaction,
+};
 use common::story::Story;
 use common::{
     Replay, Rng, env_number, grouped_key, on_every_core, random_design, random_keyspace_options,
     random_options,
-};
-use history::{
-    BatchOp, EXPIRES, History, LIFE, Progress, Write, Written, expires, fits_transaction,
-    read_state, to_batch, write_as_transaction,
 };
 use shamba::fs::{FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{Clock, Db, Durability, ManualClock, Options, WriteOptions};
 
 const DIR: &str = "/db";
 const NAMES: [&str; 3] = ["default", "a", "b"];
-
-/// How many keys there may be.
-const KEYS: u64 = 60;
 
 /// A file system as a power failure left it, and how far the writer had come.
 struct Crash {

@@ -6,6 +6,7 @@ mod ranges;
 mod transactions;
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -14,8 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
-    Db, Durability, Error, IterOptions, Keyspace, KeyspaceOptions, ManualClock, MemoryBudget,
-    Options, Role, Snapshot, WriteBatch, WriteOptions,
+    CompactionDecision, Db, Durability, Error, IterOptions, Keyspace, KeyspaceOptions, ManualClock,
+    MemoryBudget, Options, Role, Snapshot, ValueReader, WriteBatch, WriteOptions,
 };
 
 use crate::common::{
@@ -28,14 +29,21 @@ use transactions::HeldTransaction;
 /// Where the database lies.
 pub struct Storage {
     fs: Arc<dyn Fs>,
+    /// The same, if it is in memory.
+    memory: Option<MemFs>,
     dir: PathBuf,
     _temporary: Option<tempfile::TempDir>,
 }
 
 impl Storage {
     pub fn memory() -> Self {
+        Storage::of(MemFs::new())
+    }
+
+    fn of(memory: MemFs) -> Self {
         Storage {
-            fs: Arc::new(MemFs::new()),
+            fs: Arc::new(memory.clone()),
+            memory: Some(memory),
             dir: PathBuf::from("/db"),
             _temporary: None,
         }
@@ -45,6 +53,7 @@ impl Storage {
         let temporary = tempfile::tempdir().unwrap();
         Storage {
             fs: Arc::new(OsFs::new()),
+            memory: None,
             dir: temporary.path().join("db"),
             _temporary: Some(temporary),
         }
@@ -97,6 +106,8 @@ pub struct Run {
     transactions: Vec<HeldTransaction>,
     key_space: u64,
     checkpoints: u64,
+    /// Whether something was written that no log has, since all was flushed.
+    unlogged: bool,
     trace: bool,
     /// Operations so far, each key of a batch and each move of an iterator counting
     /// as one, and a whole scan as one.
@@ -128,6 +139,7 @@ impl Run {
             transactions: Vec::new(),
             key_space,
             checkpoints: 0,
+            unlogged: false,
             trace: std::env::var_os("SHAMBA_TRACE").is_some(),
             ops: 0,
             over_budget: None,
@@ -145,6 +157,9 @@ impl Run {
             .keyspace(self.keyspace_options());
         options = self.with_operators(options);
         options = self.with_prefixes(options);
+        if self.rng.one_in(3) {
+            options = options.compaction_filter(*self.rng.pick(&NAMES), same);
+        }
         let mut named = vec!["default"];
         for name in NAMES {
             if self.rng.one_in(2) {
@@ -376,6 +391,7 @@ impl Run {
             Some(Durability::Synced),
         ]);
         let options = WriteOptions::new().durability(durability).ttl(ttl);
+        self.unlogged |= durability == Some(Durability::None);
         self.db().write_with(batch, options).unwrap();
         self.now += 1;
     }
@@ -481,6 +497,14 @@ impl Run {
             let there = pair.real.contains_key(&key).unwrap();
             assert_eq!(there, wanted.is_some(), "{name} {key:?}");
         }
+        if self.ops.is_multiple_of(9) {
+            let got = pair.real.get_reader(&key).unwrap().map(read_whole);
+            assert_eq!(
+                got.as_deref(),
+                wanted.as_deref(),
+                "{name} {key:?} in pieces"
+            );
+        }
         let got = pair.real.get(&key).unwrap();
         assert_eq!(got.as_deref(), wanted.as_deref(), "{name} {key:?}");
     }
@@ -546,6 +570,16 @@ impl Run {
         );
         let there = held.real.contains_key_in(&pair.real, &key).unwrap();
         assert_eq!(there, wanted.is_some(), "{name} {key:?} at {:?}", held.at);
+        if self.ops.is_multiple_of(5) {
+            let got = held.real.get_reader_in(&pair.real, &key).unwrap();
+            let got = got.map(read_whole);
+            assert_eq!(
+                got.as_deref(),
+                wanted.as_deref(),
+                "{name} {key:?} at {:?} in pieces",
+                held.at
+            );
+        }
     }
 
     fn open_iter(&mut self) {
@@ -926,7 +960,12 @@ impl Run {
         let keyspaces = self.keyspaces.iter();
         let options = keyspaces.map(|(name, pair)| (name.clone(), pair.real.options()));
         self.kept = options.collect();
+        let killed = self.rng.one_in(3).then(|| self.kill()).flatten();
         self.close();
+        if let Some(killed) = killed {
+            self.storage = Storage::of(killed);
+        }
+        self.unlogged = false;
         self.go_on();
         let keyspaces = std::mem::take(&mut self.keyspaces);
         let mut models = keyspaces
@@ -934,6 +973,16 @@ impl Run {
             .map(|(name, pair)| (name, pair.model))
             .collect();
         self.open(&mut models);
+    }
+
+    /// What a killed process would leave, where that can be had.
+    fn kill(&mut self) -> Option<MemFs> {
+        let memory = self.storage.memory.clone()?;
+        if self.unlogged {
+            self.flush();
+        }
+        self.note(|| "kill".to_owned());
+        Some(memory.kill_clone())
     }
 
     fn close(&mut self) {
@@ -959,6 +1008,23 @@ impl Run {
         self.reopen();
         self.check_memory();
         (self.ops, self.over_budget)
+    }
+}
+
+fn read_whole(mut reader: ValueReader) -> Vec<u8> {
+    let mut value = Vec::new();
+    reader.read_to_end(&mut value).unwrap();
+    value
+}
+
+/// Changes nothing, some of it by writing it anew.
+fn same(key: &[u8], value: &[u8]) -> CompactionDecision {
+    // Of longer ones there may be no room for another.
+    match key.last() {
+        Some(last) if last % 3 == 0 && value.len() < 1 << 10 => {
+            CompactionDecision::Change(value.to_vec())
+        }
+        _ => CompactionDecision::Keep,
     }
 }
 

@@ -67,8 +67,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     claims.push(Claim::range(what, PAPER, &own.numbers(TIMES)).without_verdict(untold));
     let ycsb = ycsb(lab)?;
     let what = "times Monkey's throughput, YCSB B, C and D, the skew YCSB's own and Zipf 1.2, device model";
-    let untold = "the slides say \"high skewness\" and no number: Zipf 1.2 is ours";
-    claims.push(Claim::up_to(what, 2.0, &ycsb.numbers(TIMES)).without_verdict(untold));
+    let times = ycsb.numbers(TIMES);
+    let mut claim = Claim::up_to(what, 2.0, &times);
+    claim.measured += &format!(
+        "; {:.3} at least; of the skew, which the slides do not give as a number, it hardly depends",
+        ycsb.least(TIMES)
+    );
+    claims.push(claim.by_model());
     let what =
         "reads of ElasticBF's units over Monkey's bits, over those of Monkey, under any workload";
     let claim = Claim::goal_to(what, 1.0, table.rows_of("engine", OVER_MONKEY).most(READS));

@@ -306,7 +306,12 @@ impl Points {
                 .collect();
             let what = format!("{}, {}, %", self.sweep.trend, places.concat());
             let (course, holds) = (self.sweep.course, grows && !falls);
-            let claim = Claim::statement(what, course, gains.join(", "), holds);
+            let mut seen = gains.join(", ");
+            if devices.len() == 1 {
+                let at: Vec<String> = points.iter().map(|point| point.x.to_string()).collect();
+                seen += &format!(" ({} {})", self.sweep.axis, at.join(", "));
+            }
+            let claim = Claim::statement(what, course, seen, holds);
             let unclear = "the gains at both ends differ by less than they are uncertain by";
             by(claim.unless(!grows && !falls, unclear), devices)
         })

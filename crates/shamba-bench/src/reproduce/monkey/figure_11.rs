@@ -49,7 +49,7 @@ fn steps(lookups: f64, bits_per_entry: f64) -> Result<Vec<Step>> {
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut table = Report::titled(
-        "Cost of an operation in reads after each step, and the design; 1e9 entries of 128 B",
+        "Cost of an operation in reads with what is optimized, and the design; 1e9 entries of 128 B",
     );
     let (mut least_filters, mut rule_costs) = (Vec::new(), Vec::new());
     let quick: &[f64] = &[0.25, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0];

@@ -4,7 +4,7 @@ use crate::device::Device::{self, Hdd, SataSsd};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point};
 use crate::reproduce::claim::{TOLERANCE, WHERE};
 use crate::reproduce::prelude::*;
-use crate::reproduce::shamba::pressure::crossing;
+use crate::reproduce::shamba::curves::crossing;
 use shamba_model::curve::{self, Curve};
 use shamba_model::matching;
 use shamba_model::tree::Tree;

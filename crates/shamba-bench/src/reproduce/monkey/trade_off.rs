@@ -3,7 +3,7 @@
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point, WIDE};
 use crate::reproduce::prelude::*;
-use crate::reproduce::shamba::pressure::crossing;
+use crate::reproduce::shamba::curves::crossing;
 use shamba_model::merging;
 use shamba_model::tree::MergePolicy::{Leveling, Tiering};
 

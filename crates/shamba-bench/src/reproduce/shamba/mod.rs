@@ -2,12 +2,14 @@
 mod accesses;
 mod beside_rocksdb;
 mod causes;
+pub(super) mod curves;
 mod figure_15;
 mod modules;
 mod over_budget;
 pub(super) mod pressure;
 mod table_1;
 mod table_2;
+mod thresholds;
 
 use super::catalogue::Run;
 

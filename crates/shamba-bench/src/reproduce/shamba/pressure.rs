@@ -110,7 +110,7 @@ impl Point {
     }
 
     /// A number of an engine.
-    fn value(&self, engine: usize, of: Measure) -> f64 {
+    pub(super) fn value(&self, engine: usize, of: Measure) -> f64 {
         self.found.get(engine).map_or(f64::NAN, of)
     }
 
@@ -383,31 +383,6 @@ pub(super) fn significantly_fewer(
     Claim::everywhere(what, points.len(), &places).because(told, cause)
 }
 
-/// Pages per lookup over all panels, by budget.
-fn means<'a>(points: impl Iterator<Item = &'a Point>, engine: usize) -> Vec<(f64, f64)> {
-    let mut means: Vec<(f64, f64, f64)> = Vec::new();
-    for point in points {
-        match means.iter_mut().find(|mean| mean.0 == point.percent) {
-            Some(mean) => (mean.1, mean.2) = (mean.1 + point.pages(engine), mean.2 + 1.0),
-            None => means.push((point.percent, point.pages(engine), 1.0)),
-        }
-    }
-    means.iter().map(|(at, sum, of)| (*at, sum / of)).collect()
-}
-
-/// The part of its memory with which an engine reads what the baseline reads with so many percent,
-/// on the average over all panels; between the measured budgets by a straight line over the
-/// logarithm. The least budget measured, where that is enough.
-pub(in crate::reproduce) fn memory_for_reads_at<'a>(
-    points: impl Iterator<Item = &'a Point> + Clone,
-    engine: usize,
-    percent: f64,
-) -> Option<f64> {
-    let (own, baseline) = (means(points.clone(), engine), means(points, 0));
-    let &(_, wanted) = baseline.iter().find(|(budget, _)| *budget == percent)?;
-    Some(crossing(&own, wanted)? / percent)
-}
-
 /// The budgets of points, the least first.
 pub(super) fn budgets(points: &[Point]) -> Vec<f64> {
     let mut budgets: Vec<f64> = points.iter().map(|point| point.percent).collect();
@@ -432,92 +407,9 @@ pub(super) fn at_most(points: &[Point], percent: f64) -> &'static str {
     }
 }
 
-/// That an engine with the paper's thresholds reads no filter at so many points, where it is so at
-/// most of them: what it reads then says nothing of modules.
-pub(super) fn reads_no_filters(engines: &[&str], points: &[Point]) -> Vec<String> {
-    let told = without_filters(engines, points).into_iter();
-    told.map(|(engine, seen)| {
-        format!(
-            "{engine} {seen}: next to no module is worth as much as the paper's thresholds ask for, and what is saved is \
-             saved by reading no filters at all."
-        )
-    })
-    .collect()
-}
-
-/// Says so in the measured part of these engines' claims as well.
-pub(super) fn tell_of_no_filters(engines: &[&str], points: &[Point], claims: &mut [Claim]) {
-    for (engine, seen) in without_filters(engines, points) {
-        for claim in claims.iter_mut() {
-            let rest = claim.what.strip_prefix(engine);
-            if rest.is_some_and(|rest| rest.starts_with([' ', ':'])) {
-                claim.measured += &format!("; it {seen}");
-            }
-        }
-    }
-}
-
-/// The engines with the paper's thresholds that read no filters at most points, and at how many.
-fn without_filters<'a>(engines: &[&'a str], points: &[Point]) -> Vec<(&'a str, String)> {
-    let told = engines.iter().enumerate().filter_map(|(at, engine)| {
-        let without = points
-            .iter()
-            .filter(|point| point.value(at, filter_pages) == 0.0);
-        let (without, all) = (without.count(), points.len());
-        let skips = engine.contains("+paper") && 2 * without > all;
-        let seen = format!("reads no page of a filter at {without} of {all} points");
-        skips.then(|| (short(engine), seen))
-    });
-    told.collect()
-}
-
-/// Where a falling curve comes down to a value: between its points by a straight line over the
-/// logarithm.
-pub(in crate::reproduce) fn crossing(curve: &[(f64, f64)], value: f64) -> Option<f64> {
-    let first = curve.first()?;
-    if first.1 <= value {
-        return Some(first.0);
-    }
-    let below = curve.windows(2).find(|pair| pair[1].1 <= value)?;
-    let ((x0, y0), (x1, y1)) = (below[0], below[1]);
-    let part = (y0.ln() - value.ln()) / (y0.ln() - y1.max(1e-9).ln());
-    Some(x0 + (x1 - x0) * part)
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-
-    #[test]
-    fn a_curve_is_crossed_between_its_points() {
-        let curve = [(10.0, 8.0), (40.0, 2.0), (100.0, 1.0)];
-        assert_eq!(crossing(&curve, 9.0), Some(10.0));
-        assert_eq!(crossing(&curve, 4.0).map(f64::round), Some(25.0));
-        assert_eq!(crossing(&curve, 0.5), None);
-    }
-
-    #[test]
-    fn who_reads_no_filters_is_told() {
-        let point = |pages: [u64; 2]| Point {
-            distribution: Distribution::Uniform,
-            positive: 0.0,
-            percent: 10.0,
-            found: pages.map(|pages| found("filter_pages", pages)).into(),
-        };
-        let engines = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper"];
-        let told = |pages| {
-            reads_no_filters(
-                &engines,
-                &Vec::from(pages).into_iter().map(point).collect::<Vec<_>>(),
-            )
-        };
-        let one = told([[1, 0], [0, 0], [0, 1]]);
-        assert!(
-            one[0].starts_with("shamba-eq-f+paper reads no page of a filter at 2 of 3 points"),
-            "{one:?}"
-        );
-        assert_eq!((one.len(), told([[0, 0], [0, 1], [0, 1]]).len()), (1, 0));
-    }
 
     /// Of both, the words and the verdict.
     #[test]
@@ -554,29 +446,8 @@ mod tests {
         assert_eq!(verdict(&[[9.5, 10.0], [10.5, 10.0]]).0, NotComparable);
     }
 
-    #[test]
-    fn claims_of_who_reads_no_filters_say_so() {
-        let points = [Point {
-            distribution: Distribution::Uniform,
-            positive: 0.0,
-            percent: 10.0,
-            found: [1, 0].map(|pages| found("filter_pages", pages)).into(),
-        }];
-        let engines = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper"];
-        let claim = |what: &str| Claim::everywhere_but(what, 1, 0);
-        let mut claims = [
-            claim("shamba-eq: fewer"),
-            claim("shamba-eq-f+paper: fewer"),
-            claim("shamba-eq-f+paper reads less"),
-            claim("shamba-eq-f+papers: fewer"),
-        ];
-        tell_of_no_filters(&engines, &points, &mut claims);
-        let told = claims.map(|claim| claim.measured.contains("it reads no page of a filter"));
-        assert_eq!(told, [false, true, true, false]);
-    }
-
     /// One lookup that counted so much.
-    fn found(name: &str, count: u64) -> Found {
+    pub(in crate::reproduce::shamba) fn found(name: &str, count: u64) -> Found {
         let counts = [("lookups", 1), (name, count)];
         let mut found = Found {
             counts: counts.map(|(name, count)| (name.to_owned(), count)).into(),

@@ -190,11 +190,14 @@ impl KeyspaceInner {
         })
     }
 
+    /// By which operands are combined as they are written, if they are.
+    pub(super) fn operator_at_writes(&self) -> Option<&Operator> {
+        (self.operator.get()).filter(|operator| operator.combines_at_writes())
+    }
+
     /// Gives it its operator, before anybody reads.
     pub(super) fn set_operator(&self, operator: Option<Operator>) {
-        if let Some(operator) = operator {
-            let _ = self.operator.set(operator);
-        }
+        let _ = operator.map(|operator| self.operator.set(operator));
     }
 
     /// What its tables have filters for scans of, if they have any.

@@ -11,6 +11,7 @@ use super::DbInner;
 use super::keyspaces::KeyspaceInner;
 use super::keyspaces::level_counters::{LevelLookups, MODULES};
 use super::keyspaces::workload::WorkloadEstimate;
+use crate::base::clock::Moment;
 use crate::cache::MemoryUsage;
 use crate::error::{Error, Result};
 use crate::fs::{BlockKind, PAGE};
@@ -115,6 +116,11 @@ pub struct LevelStatistics {
     /// Operands of merge operators that no merge has made values of, but for those of tables which
     /// builds before 0.1.0 wrote: these are not counted.
     pub operands: u64,
+    /// Files that have entries with a time to live.
+    pub expiring_files: usize,
+    /// Those of them in which entries have expired: no reader sees these, and they go when a merge
+    /// comes to them, or once all have expired.
+    pub expired_files: usize,
     /// Bytes of filter blocks.
     pub filter_bytes: u64,
     /// Bytes of index blocks.
@@ -173,7 +179,7 @@ pub(in crate::db) fn statistics(db: &DbInner) -> Statistics {
         .files()
         .keyspaces()
         .iter()
-        .map(|keyspace| keyspace_statistics(keyspace))
+        .map(|keyspace| keyspace_statistics(keyspace, db.shared().now()))
         .collect();
     add_residents(db, &mut keyspaces);
     let poisoned = db.shared().poisoned_by().clone();
@@ -282,7 +288,18 @@ fn bits_per_key(bytes: u64, entries: u64) -> f64 {
     }
 }
 
-fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> LevelStatistics {
+fn level_statistics(
+    keyspace: &KeyspaceInner,
+    number: usize,
+    level: &Level,
+    now: Moment,
+) -> LevelStatistics {
+    let files = level.runs().iter().flat_map(|run| run.files());
+    let expiring = files.map(|file| file.expiry());
+    let expiring = expiring.filter(|expiry| expiry.first > 0);
+    let (expiring_files, expired_files) = expiring.fold((0, 0), |(all, expired), expiry| {
+        (all + 1, expired + usize::from(expiry.first <= now))
+    });
     let sums = level.sums();
     let (entries, filter_bytes) = (sums.entries, sums.filter_bytes);
     let metadata = filter_bytes.saturating_add(sums.index_bytes);
@@ -296,6 +313,8 @@ fn level_statistics(keyspace: &KeyspaceInner, number: usize, level: &Level) -> L
         tombstones: sums.tombstones,
         range_tombstones: sums.ranges,
         operands: sums.operands,
+        expiring_files,
+        expired_files,
         filter_bytes,
         index_bytes: sums.index_bytes,
         index_bytes_per_page: sums.index_bytes as f64 / data_pages.max(1) as f64,
@@ -317,8 +336,11 @@ fn value_statistics(version: &Version) -> ValueStatistics {
     sums
 }
 
-/// A keyspace's statistics but for what is in the cache, and the version they are of.
-fn keyspace_statistics(keyspace: &KeyspaceInner) -> (KeyspaceStatistics, Arc<Version>) {
+/// A keyspace's statistics at a moment but for what is in the cache, and the version they are of.
+fn keyspace_statistics(
+    keyspace: &KeyspaceInner,
+    now: Moment,
+) -> (KeyspaceStatistics, Arc<Version>) {
     let state = keyspace.state();
     let memtables = || state.memtables();
     let present = state.version.levels();
@@ -327,7 +349,7 @@ fn keyspace_statistics(keyspace: &KeyspaceInner) -> (KeyspaceStatistics, Arc<Ver
     let none = Level::default();
     let levels = (0..count).map(|number| {
         let level = present.get(number).unwrap_or(&none);
-        level_statistics(keyspace, number, level)
+        level_statistics(keyspace, number, level, now)
     });
     let statistics = KeyspaceStatistics {
         name: keyspace.name().to_owned(),

@@ -10,7 +10,17 @@ use crate::options::WriteOptions;
 
 impl Transaction {
     /// Writes all that the transaction wrote, with the database's durability. One that wrote
-    /// nothing always succeeds: all that it read was of one moment.
+    /// nothing always succeeds: all that it read was of one moment. It ends here, whether it was
+    /// written or not: what is to be tried again is made anew, as [`Db::transact`] does.
+    ///
+    /// ```compile_fail,E0382
+    /// # fn twice(transaction: shamba::Transaction) -> shamba::Result<()> {
+    /// transaction.commit()?;
+    /// transaction.commit()
+    /// # }
+    /// ```
+    ///
+    /// [`Db::transact`]: crate::Db::transact
     ///
     /// # Errors
     /// [`Error::Conflict`], and then nothing was written; those of

@@ -16,6 +16,7 @@ mod queue;
 mod queue_tests;
 mod stall;
 mod sync;
+mod target;
 mod watch;
 
 use std::sync::Arc;
@@ -30,16 +31,17 @@ use super::context::DbContext;
 use super::keyspaces::KeyspaceInner;
 use super::visibility::Visibility;
 use crate::base::clock;
-use crate::base::key::{SeqNo, Tag};
+use crate::base::key::SeqNo;
 use crate::budget::{LARGE, LONG_KEY, map_large_allocations, map_long_keys};
 use crate::error::{Error, Result};
-use crate::memtable::{Memtable, MemtableWriter};
+use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::{Durability, WriteOptions};
 use crate::version::Feature;
 use group::{WriteJob, WriteQueue};
 pub(in crate::db) use key_set::KeySet;
 use stall::Stalls;
+use target::{GroupTarget, WriteTarget, insert};
 use watch::{WatchedKeys, Watches, Watching};
 
 /// A copy of an entry of so many bytes is what a thread may take of its own.
@@ -53,22 +55,7 @@ struct LoggedGroup {
     first: SeqNo,
     last: SeqNo,
     /// Where everything goes and certainly fits, if there is such a memtable.
-    memtable: Option<Arc<Memtable>>,
-}
-
-/// Where operations go: a keyspace and its active memtable.
-struct WriteTarget {
-    keyspace: Arc<KeyspaceInner>,
-    memtable: Arc<Memtable>,
-}
-
-impl WriteTarget {
-    fn of(keyspace: &Arc<KeyspaceInner>) -> Self {
-        WriteTarget {
-            keyspace: keyspace.clone(),
-            memtable: keyspace.state().active.clone(),
-        }
-    }
+    target: Option<GroupTarget>,
 }
 
 /// See the module.
@@ -224,10 +211,10 @@ impl WritePath {
         }
         let batches = group.iter().map(|(batch, _)| *batch);
         self.watches.show(batches, None);
-        let bytes = if let Some(memtable) = &logged.memtable {
+        let bytes = if let Some(target) = &logged.target {
             drop(writer);
             pass_on();
-            self.poisoning(|| self.apply_to(memtable, group, logged.first))?
+            self.poisoning(|| self.apply_to(target, group, logged.first))?
         } else {
             self.poisoning(|| self.apply(&mut writer, group, logged.first))?
         };
@@ -269,7 +256,7 @@ impl WritePath {
         Ok(LoggedGroup {
             first,
             last: next - 1,
-            memtable: self.memtable_for(writer, group),
+            target: self.target_for(writer, group),
         })
     }
 
@@ -299,11 +286,11 @@ impl WritePath {
 
     /// The memtable that all of a group goes to, if there is one and it certainly has room, what is
     /// on its way considered. The memory for it is charged.
-    fn memtable_for(
+    fn target_for(
         &self,
         writer: &mut Writer,
         group: &[(&WriteBatch, Durability)],
-    ) -> Option<Arc<Memtable>> {
+    ) -> Option<GroupTarget> {
         let before = std::mem::take(&mut writer.on_its_way);
         let (first, _) = group.first()?;
         let id = first.only_keyspace()?;
@@ -331,7 +318,10 @@ impl WritePath {
             && self.memtables.charge(&state.active, all);
         fits.then(|| {
             writer.on_its_way = Some((id, ours));
-            state.active.clone()
+            GroupTarget {
+                memtable: state.active.clone(),
+                operator: keyspace.operator_at_writes().cloned(),
+            }
         })
     }
 
@@ -339,17 +329,18 @@ impl WritePath {
     /// values.
     fn apply_to(
         &self,
-        memtable: &Memtable,
+        target: &GroupTarget,
         group: &[(&WriteBatch, Durability)],
         first: SeqNo,
     ) -> Result<u64> {
         let mut bytes = 0;
-        let mut inserter = memtable.writer();
+        let mut inserter = target.memtable.writer();
+        let operator = target.operator.as_ref();
         let ops = group
             .iter()
             .flat_map(|(batch, _)| BatchOps(batch.rep()).flatten());
         for (seq, op) in (first..).zip(ops) {
-            if !insert(&mut inserter, &op, seq) {
+            if !insert(&mut inserter, &op, seq, operator) {
                 return Err(self.never_fits(op.value.len()));
             }
             bytes += (op.key.len() + op.value.len()) as u64;
@@ -406,7 +397,7 @@ impl WritePath {
                         .exceeds_capacity(&current.keyspace, &current.memtable, size)
                     || !current.memtable.fits(1, size)
                     || !self.memtables.charge(&current.memtable, entry)
-                    || !insert(&mut current.memtable.writer(), &op, seq))
+                    || !current.insert(&op, seq))
             {
                 // A batch half applied can only be completed by recovery: stop writes.
                 let keyspace = current.keyspace.clone();
@@ -432,7 +423,7 @@ impl WritePath {
                     .make_room(writer, &keyspace, room)
                     .inspect_err(|error| self.shared.poison(error))?;
                 let fresh = WriteTarget::of(&keyspace);
-                if !insert(&mut fresh.memtable.writer(), &op, seq) {
+                if !fresh.insert(&op, seq) {
                     return Err(self.never_fits(op.value.len()));
                 }
                 target = Some(fresh);
@@ -448,15 +439,6 @@ impl WritePath {
 fn range_room(op: &BatchOp<'_>, memtable: Option<&Arc<Memtable>>) -> usize {
     let beside = memtable.map_or(0, |memtable| memtable.boundary_bytes());
     Memtable::room_for_range(op.key.len(), op.value.len()) + Memtable::RANGES_BYTES + beside
-}
-
-/// Puts an operation into a memtable where it has room.
-#[inline]
-fn insert(inserter: &mut MemtableWriter<'_>, op: &BatchOp<'_>, seq: SeqNo) -> bool {
-    match op.kind {
-        OpKind::Entry(kind) => inserter.insert(op.key, Tag::new(seq, kind), op.value),
-        OpKind::DeleteRange => inserter.insert_range(op.key, op.value, seq),
-    }
 }
 
 /// Has allocations of the size of such an entry mapped one by one.

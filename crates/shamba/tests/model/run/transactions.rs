@@ -543,6 +543,7 @@ impl Run {
         });
         let ttl = self.ttl();
         let options = WriteOptions::new().durability(durability).ttl(ttl);
+        self.unlogged |= durability == Some(Durability::None);
         match held.real.commit_with(options) {
             Ok(()) => assert!(!writes || !must && !dropped, "a conflict was missed"),
             Err(Error::Conflict { keyspace, key }) => {

@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, UNIX_EPOCH};
 
-use shamba::{Clock, Db, ManualClock, Result, WriteBatch, WriteOptions};
+use shamba::{Clock, Db, ManualClock, Result, Transaction, WriteBatch, WriteOptions};
 
-use crate::KEYS;
-use crate::common::story::told;
-use crate::common::{Map, Rng, all_contents, check_short_scans, grouped_key};
+use super::story::told;
+use super::{Map, Rng, all_contents, check_short_scans, grouped_key};
+
+/// How many keys there may be.
+pub const KEYS: u64 = 60;
 
 /// What an operation does to a key.
 #[derive(Debug, Clone)]
 pub enum Write {
     Put(Vec<u8>),
     Delete,
-    /// An operand, merged into what is there as a [`Story`](crate::common::story::Story).
+    /// An operand, merged into what is there as a [`Story`](super::story::Story).
     Merge(Vec<u8>),
     /// All keys from the key on are deleted, up to this one.
     DeleteRange(Vec<u8>),
@@ -85,7 +87,7 @@ impl Written {
     }
 }
 
-/// Values that begin so are there for [`LIFE`] from the epoch on.
+/// Values that begin so are there for [`LIFE`] from the epoch on: by the system's clock, never.
 pub const EXPIRES: &str = "for a minute: ";
 pub const LIFE: Duration = Duration::from_secs(60);
 
@@ -194,15 +196,23 @@ pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
     Ok(batch)
 }
 
-/// Whether [`write_as_transaction`] writes a batch: one of few operations, that a small budget has
-/// room for, none of which has a time to live of its own.
+/// Whether [`write_as_transaction`] writes a batch: one of few operations and short values, that a
+/// small budget has room for, none of which has a time to live of its own.
 pub fn fits_transaction(ops: &[BatchOp]) -> bool {
-    let expiring = |(.., write): &BatchOp| matches!(write, Write::Put(value) if expires(value));
-    ops.len() <= 12 && !ops.iter().any(expiring)
+    let other = |(.., write): &BatchOp| match write {
+        Write::Put(value) => expires(value) || value.len() > 24 << 10,
+        _ => false,
+    };
+    ops.len() <= 12 && !ops.iter().any(other)
 }
 
-/// Writes a batch as a transaction, which reads too, and takes something back.
+/// Writes a batch as a transaction.
 pub fn write_as_transaction(db: &Db, ops: &[BatchOp], options: WriteOptions) -> Result<()> {
+    to_transaction(db, ops)?.commit_with(options)
+}
+
+/// Makes the transaction that a batch is, which reads too, and takes something back.
+pub fn to_transaction(db: &Db, ops: &[BatchOp]) -> Result<Transaction> {
     let mut transaction = db.transaction();
     transaction.multi_get(&["k00/00", "k00/01", "absent"])?;
     for (i, (name, key, write)) in ops.iter().enumerate() {
@@ -223,7 +233,7 @@ pub fn write_as_transaction(db: &Db, ops: &[BatchOp], options: WriteOptions) -> 
             Write::DeleteRange(to) => transaction.delete_range_in(&keyspace, key..to)?,
         }
     }
-    transaction.commit_with(options)
+    Ok(transaction)
 }
 
 /// Everything in a database, checked to be the same by lookups, by a scan of all, and by scans of

@@ -1,0 +1,141 @@
+//! What skipping is with the thresholds that the paper prints: some systems read no filter, others
+//! never a second module.
+use super::pressure::{Point, filter_pages, short};
+use crate::reproduce::prelude::*;
+
+/// That an engine with the paper's thresholds reads no filter at so many points, where it is so at
+/// most of them: what it reads then says nothing of modules.
+pub(super) fn reads_no_filters(engines: &[&str], points: &[Point]) -> Vec<String> {
+    let told = without_filters(engines, points).into_iter();
+    told.map(|(engine, seen)| {
+        format!(
+            "{engine} {seen}: next to no module is worth as much as the paper's thresholds ask for, and what is saved is \
+             saved by reading no filters at all."
+        )
+    })
+    .collect()
+}
+
+/// What partial skipping is with the paper's printed thresholds, of those among the engines that
+/// have them: the first of two equal modules alone.
+pub(super) fn reads_one_module(engines: &[&str]) -> Vec<String> {
+    let told = partial(engines).map(|(engine, when)| {
+        format!(
+            "{engine} reads the first of its two modules and never the second{when}: with the printed threshold of 0.1 the \
+             second of two equal modules is worth reading in no file (at most 0.083 is to be had; a test of the engine, \
+             `the_printed_thresholds_never_read_a_second_module`, has it). So it is a filter of half the bits, and what is \
+             saved is saved by that: no utility decides anything."
+        )
+    });
+    told.collect()
+}
+
+/// The engines that skip the second module by the paper's thresholds, and where that is said of
+/// them.
+fn partial<'a>(engines: &[&'a str]) -> impl Iterator<Item = (&'a str, &'static str)> {
+    let skips = |engine: &&&str| engine.contains("-p+") && engine.contains("+paper");
+    engines.iter().filter(skips).map(|engine| {
+        // Its modules are as large as memory allows.
+        let proportional = engine.contains("shamba-prop");
+        let when = if proportional {
+            ", where they are equal (from 50 % of memory on)"
+        } else {
+            ""
+        };
+        (short(engine), when)
+    })
+}
+
+/// Says so in the measured part of these engines' claims as well.
+pub(super) fn tell_of_no_filters(engines: &[&str], points: &[Point], claims: &mut [Claim]) {
+    let bare = without_filters(engines, points).into_iter();
+    let halved = partial(engines).map(|(engine, when)| {
+        let seen = format!("never reads a second module{when}");
+        (engine, seen)
+    });
+    for (engine, seen) in bare.chain(halved) {
+        for claim in claims.iter_mut() {
+            let rest = claim.what.strip_prefix(engine);
+            if rest.is_some_and(|rest| rest.starts_with([' ', ':'])) {
+                claim.measured += &format!("; it {seen}");
+            }
+        }
+    }
+}
+
+/// The engines with the paper's thresholds that read no filters at most points, and at how many.
+fn without_filters<'a>(engines: &[&'a str], points: &[Point]) -> Vec<(&'a str, String)> {
+    let told = engines.iter().enumerate().filter_map(|(at, engine)| {
+        let without = points
+            .iter()
+            .filter(|point| point.value(at, filter_pages) == 0.0);
+        let (without, all) = (without.count(), points.len());
+        let skips = engine.contains("+paper") && 2 * without > all;
+        let seen = format!("reads no page of a filter at {without} of {all} points");
+        skips.then(|| (short(engine), seen))
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pressure::tests::found;
+    use super::*;
+
+    #[test]
+    fn who_reads_no_filters_is_told() {
+        let point = |pages: [u64; 2]| Point {
+            distribution: Distribution::Uniform,
+            positive: 0.0,
+            percent: 10.0,
+            found: pages.map(|pages| found("filter_pages", pages)).into(),
+        };
+        let engines = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper"];
+        let told = |pages| {
+            reads_no_filters(
+                &engines,
+                &Vec::from(pages).into_iter().map(point).collect::<Vec<_>>(),
+            )
+        };
+        let one = told([[1, 0], [0, 0], [0, 1]]);
+        assert!(
+            one[0].starts_with("shamba-eq-f+paper reads no page of a filter at 2 of 3 points"),
+            "{one:?}"
+        );
+        assert_eq!((one.len(), told([[0, 0], [0, 1], [0, 1]]).len()), (1, 0));
+    }
+
+    #[test]
+    fn claims_of_who_reads_no_filters_say_so() {
+        let points = [Point {
+            distribution: Distribution::Uniform,
+            positive: 0.0,
+            percent: 10.0,
+            found: [1, 0].map(|pages| found("filter_pages", pages)).into(),
+        }];
+        let engines = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper"];
+        let claim = |what: &str| Claim::everywhere_but(what, 1, 0);
+        let mut claims = [
+            claim("shamba-eq: fewer"),
+            claim("shamba-eq-f+paper: fewer"),
+            claim("shamba-eq-f+paper reads less"),
+            claim("shamba-eq-f+papers: fewer"),
+        ];
+        tell_of_no_filters(&engines, &points, &mut claims);
+        let told = claims.map(|claim| claim.measured.contains("it reads no page of a filter"));
+        assert_eq!(told, [false, true, true, false]);
+    }
+
+    #[test]
+    fn who_never_reads_a_second_module_is_told() {
+        let engines = [
+            "shamba:shamba-eq",
+            "shamba:shamba-eq-p+paper",
+            "shamba:shamba-prop-p+paper+first={first}",
+            "shamba:shamba-eq-f+paper",
+        ];
+        let told = reads_one_module(&engines);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[1].contains("from 50 % of memory on"), "{told:?}");
+    }
+}
