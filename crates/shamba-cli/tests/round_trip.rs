@@ -478,13 +478,13 @@ fn statistics_tell_what_expires_and_what_has() {
     work.ok(&["compact", "db"]);
     std::thread::sleep(std::time::Duration::from_millis(3_100));
     let text = levels(&["stats", "db"]);
-    let told = "files with entries that expire: 1, in 1 of them some have";
+    let told = "files with entries that expire: 2, in 1 of them some have";
     assert!(text.contains(told), "{text}");
     let json: serde_json::Value =
         serde_json::from_str(&levels(&["stats", "db", "--json"])).unwrap();
     let text = json.to_string();
     assert!(
-        text.contains("\"expiring_files\":1") && text.contains("\"expired_files\":1"),
+        text.contains("\"expiring_files\":2") && text.contains("\"expired_files\":1"),
         "{text}"
     );
     work.ok(&["compact", "db"]);
