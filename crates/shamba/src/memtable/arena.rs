@@ -113,26 +113,49 @@ impl<L: Links> Arena<L> {
     }
 
     /// Writes a node linked nowhere yet, to be linked at `height` levels; `None` when it does not
-    /// fit. A sum is left out where that would make the node longer than one may be.
+    /// fit.
     #[inline]
-    pub(super) fn push(
+    pub(super) fn push(&self, height: usize, key: &[u8], tag: Tag, value: &[u8]) -> Option<Node> {
+        let key_len = u16::try_from(key.len()).ok()?;
+        let value_len = u32::try_from(value.len()).ok()?;
+        let payload = (KEY_LEN_BYTES + key.len() + value.len()).div_ceil(WORD);
+        let at = self.take(height, PAYLOAD + payload)?;
+        self.store_head(at, key, tag, value_len);
+        let words = self.links.words();
+        words.store_bytes(at + PAYLOAD, [&key_len.to_ne_bytes(), key, value]);
+        NonZeroU32::new(u32::try_from(at).ok()?).map(Node)
+    }
+
+    /// The same of an operand with a sum, which is left out where that would make the node longer
+    /// than one may be.
+    pub(super) fn push_summed(
         &self,
         height: usize,
         key: &[u8],
         tag: Tag,
-        value: &[u8],
-        sum: Option<OperandSum<'_>>,
+        operand: &[u8],
+        sum: OperandSum<'_>,
     ) -> Option<Node> {
+        let len = sum.bytes.len();
+        if len != operand.len() || !has_room_for_sum(height, len) {
+            return self.push(height, key, tag, operand);
+        }
         let key_len = u16::try_from(key.len()).ok()?;
-        let value_len = u32::try_from(value.len()).ok()?;
-        let sum = sum.filter(|sum| {
-            let len = sum.bytes.len();
-            len == value.len() && has_room_for_sum(height, len)
-        });
-        let sum_bytes = sum.map_or(&[][..], |sum| sum.bytes);
-        let bytes = KEY_LEN_BYTES + key.len() + value.len() + sum_bytes.len();
-        let payload = bytes.div_ceil(WORD);
-        let size = height + PAYLOAD + payload + usize::from(sum.is_some());
+        let payload = (KEY_LEN_BYTES + key.len() + 2 * len).div_ceil(WORD);
+        let at = self.take(height, PAYLOAD + payload + 1)?;
+        self.store_head(at, key, tag, len as u32 | SUMMED);
+        let words = self.links.words();
+        let parts = [&key_len.to_ne_bytes(), key, operand, sum.bytes];
+        words.store_bytes(at + PAYLOAD, parts);
+        words.store(at + PAYLOAD + payload, sum.oldest.0.get());
+        NonZeroU32::new(u32::try_from(at).ok()?).map(Node)
+    }
+
+    /// Takes room for a node of so many levels, and of so many words behind its links: where these
+    /// begin.
+    #[inline(always)]
+    fn take(&self, height: usize, words: usize) -> Option<usize> {
+        let size = height + words;
         let start = self
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -140,24 +163,19 @@ impl<L: Links> Arena<L> {
                 (end <= self.len).then_some(end)
             })
             .ok()?;
-        let at = start + height;
+        Some(start + height)
+    }
+
+    #[inline(always)]
+    fn store_head(&self, at: usize, key: &[u8], tag: Tag, value_len: u32) {
         let prefix = prefix(key);
         let raw = tag.to_raw();
         let words = self.links.words();
         words.store(at, (prefix >> 32) as u32);
         words.store(at + 1, prefix as u32);
-        let summed = sum.map_or(0, |_| SUMMED);
-        words.store(at + VALUE_LEN, value_len | summed);
+        words.store(at + VALUE_LEN, value_len);
         words.store(at + TAG, raw as u32);
         words.store(at + TAG + 1, (raw >> 32) as u32);
-        words.store_bytes(
-            at + PAYLOAD,
-            [&key_len.to_ne_bytes(), key, value, sum_bytes],
-        );
-        if let Some(sum) = sum {
-            words.store(at + PAYLOAD + payload, sum.oldest.0.get());
-        }
-        NonZeroU32::new(u32::try_from(at).ok()?).map(Node)
     }
 
     /// The node after `node` at `level`, one of the levels `node` is linked at.
@@ -267,7 +285,10 @@ mod tests {
                 let bytes: Vec<u8> = value.iter().map(|byte| !byte).collect();
                 let oldest = pushed.last().filter(|_| *summed).map(|(node, ..)| *node);
                 let sum = oldest.map(|oldest| OperandSum { bytes: &bytes, oldest });
-                let node = arena.push(*height, key, tag, value, sum);
+                let node = match sum {
+                    Some(sum) => arena.push_summed(*height, key, tag, value, sum),
+                    None => arena.push(*height, key, tag, value),
+                };
                 // As long as a node of the most levels has none.
                 let kept = sum.filter(|_| 4 * height + value.len() <= 44);
                 let kept = kept.map(|sum| (sum.bytes.to_vec(), sum.oldest));

@@ -361,7 +361,8 @@ impl<'a> MemtableWriter<'a> {
     /// [`Memtable::fits`] said so). An entry that is there already, by key and tag, stays as it is.
     #[must_use]
     pub(crate) fn insert(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> bool {
-        let inserted = self.list().insert(&mut self.splice, key, tag, value);
+        let list = self.list();
+        let inserted = list.insert(&mut self.splice, key, tag, value, None);
         self.inserted(inserted, tag)
     }
 
@@ -375,13 +376,13 @@ impl<'a> MemtableWriter<'a> {
         key: &[u8],
         tag: Tag,
         operand: &[u8],
-        combine: impl FnOnce(&[u8], &[u8]) -> Option<Vec<u8>>,
+        combine: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>,
     ) -> bool {
         if operand.len() > MOST_SUM {
             return self.insert(key, tag, operand);
         }
         let list = self.list();
-        let inserted = list.insert_operand(&mut self.splice, key, tag, operand, combine);
+        let inserted = list.insert(&mut self.splice, key, tag, operand, Some(&combine));
         self.inserted(inserted, tag)
     }
 

@@ -93,7 +93,7 @@ impl RangeList {
         let mut add = |key: &[u8], cover: SeqNo| {
             let tag = Tag::new(seq, EntryKind::Put);
             self.list
-                .insert(&mut splice, key, tag, &cover.to_le_bytes())
+                .insert(&mut splice, key, tag, &cover.to_le_bytes(), None)
                 != Inserted::Full
         };
         let arena = self.list.arena();

@@ -11,6 +11,9 @@ use super::arena::{Arena, MAX_HEIGHT, Node, OperandSum};
 use super::words::Links;
 use crate::base::key::{EntryKind, Tag, compare, prefix};
 
+/// What two operands come to, the older first.
+pub(super) type Combine<'a> = &'a dyn Fn(&[u8], &[u8]) -> Option<Vec<u8>>;
+
 /// What became of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inserted {
@@ -88,77 +91,33 @@ impl<L: Links> SkipList<L> {
         &self.arena
     }
 
-    /// Adds an entry. `splice` must be the list's only one.
+    /// Adds an entry; `combine`, of an operand, what it and those of its key right before it come
+    /// to with it. `splice` must be the list's only one.
     pub(super) fn insert(
         &self,
         splice: &mut Splice,
         key: &[u8],
         tag: Tag,
         value: &[u8],
+        combine: Option<Combine<'_>>,
     ) -> Inserted {
-        if !self.go_to(splice, &SeekTarget::new(key, tag)) {
-            return Inserted::Duplicate;
-        }
-        self.insert_here(splice, key, tag, value, None)
-    }
-
-    /// Adds an operand, and with it what it and those of its key right before it come to, where
-    /// `combine` says what two come to, the older first. `splice` must be the list's only one.
-    pub(super) fn insert_operand(
-        &self,
-        splice: &mut Splice,
-        key: &[u8],
-        tag: Tag,
-        operand: &[u8],
-        combine: impl FnOnce(&[u8], &[u8]) -> Option<Vec<u8>>,
-    ) -> Inserted {
-        if !self.go_to(splice, &SeekTarget::new(key, tag)) {
-            return Inserted::Duplicate;
-        }
-        let [(_, before), ..] = splice.neighbours;
-        let before = before.filter(|before| {
-            self.arena.tag(*before).kind() == Some(EntryKind::Operand)
-                && self.arena.key(*before) == key
-        });
-        let both = before.and_then(|node| {
-            let sum = self.arena.sum(node);
-            let older = sum.map_or_else(|| self.arena.value(node), |sum| sum.bytes);
-            let oldest = sum.map_or(node, |sum| sum.oldest);
-            Some((combine(older, operand)?, oldest))
-        });
-        let sum = both.as_ref().map(|(bytes, oldest)| OperandSum {
-            bytes,
-            oldest: *oldest,
-        });
-        self.insert_here(splice, key, tag, operand, sum)
-    }
-
-    /// Brings the splice to a place; false if there is an entry.
-    #[inline]
-    fn go_to(&self, splice: &mut Splice, target: &SeekTarget<'_>) -> bool {
-        if self.fits_between(splice, target) {
-            return true;
-        }
-        let bounds = self.search(target, |level, before, after| {
-            if let Some(neighbours) = splice.neighbours.get_mut(level) {
-                *neighbours = (before, after);
+        let target = SeekTarget::new(key, tag);
+        if !self.fits_between(splice, &target) {
+            let bounds = self.search(&target, |level, before, after| {
+                if let Some(neighbours) = splice.neighbours.get_mut(level) {
+                    *neighbours = (before, after);
+                }
+            });
+            if bounds.exact {
+                return Inserted::Duplicate;
             }
-        });
-        !bounds.exact
-    }
-
-    /// Adds an entry where the splice is.
-    #[inline]
-    fn insert_here(
-        &self,
-        splice: &mut Splice,
-        key: &[u8],
-        tag: Tag,
-        value: &[u8],
-        sum: Option<OperandSum<'_>>,
-    ) -> Inserted {
+        }
         let height = splice.height();
-        let Some(node) = self.arena.push(height, key, tag, value, sum) else {
+        let pushed = match combine {
+            None => self.arena.push(height, key, tag, value),
+            Some(combine) => self.push_operand(splice, height, (key, tag, value), combine),
+        };
+        let Some(node) = pushed else {
             return Inserted::Full;
         };
         for (level, neighbours) in splice.neighbours.iter_mut().enumerate().take(height) {
@@ -171,6 +130,38 @@ impl<L: Links> SkipList<L> {
             self.height.store(height, atomic::Ordering::Relaxed);
         }
         Inserted::Yes
+    }
+
+    /// Writes an operand that goes where the splice is.
+    #[cold]
+    fn push_operand(
+        &self,
+        splice: &Splice,
+        height: usize,
+        (key, tag, operand): (&[u8], Tag, &[u8]),
+        combine: Combine<'_>,
+    ) -> Option<Node> {
+        let [(_, before), ..] = splice.neighbours;
+        let before = before.filter(|before| {
+            self.arena.tag(*before).kind() == Some(EntryKind::Operand)
+                && self.arena.key(*before) == key
+        });
+        let both = before.and_then(|node| {
+            let sum = self.arena.sum(node);
+            let older = sum.map_or_else(|| self.arena.value(node), |sum| sum.bytes);
+            let oldest = sum.map_or(node, |sum| sum.oldest);
+            Some((combine(older, operand)?, oldest))
+        });
+        match &both {
+            Some((bytes, oldest)) => {
+                let sum = OperandSum {
+                    bytes,
+                    oldest: *oldest,
+                };
+                self.arena.push_summed(height, key, tag, operand, sum)
+            }
+            None => self.arena.push(height, key, tag, operand),
+        }
     }
 
     /// The first entry.
@@ -358,7 +349,7 @@ mod tests {
             thread::spawn(move || {
                 let mut splice = Splice::new(seed);
                 for (i, key) in KEYS.iter().enumerate() {
-                    let inserted = list.insert(&mut splice, key, tag_of(i), &value_of(i));
+                    let inserted = list.insert(&mut splice, key, tag_of(i), &value_of(i), None);
                     assert_eq!(inserted, Inserted::Yes);
                     published.store(i as u32 + 1, atomic::Ordering::SeqCst);
                 }

@@ -37,7 +37,8 @@ impl Words {
     }
 
     /// Writes the concatenation of byte strings from the start of a word on.
-    pub(super) fn store_bytes(&self, mut at: usize, parts: [&[u8]; 4]) {
+    #[inline]
+    pub(super) fn store_bytes<const PARTS: usize>(&self, mut at: usize, parts: [&[u8]; PARTS]) {
         let mut word = [0u8; WORD];
         let mut filled = 0;
         for part in parts {

@@ -64,10 +64,12 @@ pub trait MergeOperator: Send + Sync {
     }
 }
 
-/// The operator of a keyspace.
+/// The operator of a keyspace, shared.
 #[derive(Clone)]
-pub(crate) struct Operator {
-    keyspace: Arc<str>,
+pub(crate) struct Operator(Arc<KeyspaceOperator>);
+
+struct KeyspaceOperator {
+    keyspace: Box<str>,
     operator: Arc<dyn MergeOperator>,
     /// Whether operands are combined as they are written.
     at_writes: bool,
@@ -83,15 +85,16 @@ impl Operator {
     /// An operator for a keyspace of a name.
     pub(crate) fn new(keyspace: &str, operator: Arc<dyn MergeOperator>) -> Self {
         let asked = || operator.combines_at_writes();
-        Operator {
+        let at_writes = catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default();
+        Operator(Arc::new(KeyspaceOperator {
             keyspace: keyspace.into(),
-            at_writes: catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default(),
             operator,
-        }
+            at_writes,
+        }))
     }
 
     pub(crate) fn name(&self) -> &str {
-        self.operator.name()
+        self.0.operator.name()
     }
 
     /// The value once operands, the oldest first, are merged into what there is.
@@ -101,9 +104,9 @@ impl Operator {
         base: Option<&[u8]>,
         operands: &[&[u8]],
     ) -> Result<Vec<u8>> {
-        let merge = || self.operator.merge(key, base, operands);
+        let merge = || self.0.operator.merge(key, base, operands);
         let failed = |cause: String| Error::MergeFailed {
-            keyspace: self.keyspace.to_string(),
+            keyspace: self.0.keyspace.to_string(),
             key: key.to_vec(),
             cause,
         };
@@ -116,12 +119,12 @@ impl Operator {
 
     /// Whether operands are combined as they are written.
     pub(crate) fn combines_at_writes(&self) -> bool {
-        self.at_writes
+        self.0.at_writes
     }
 
     /// One operand for two; `None` where there is none.
     pub(crate) fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
-        let combine = || self.operator.combine(key, older, newer);
+        let combine = || self.0.operator.combine(key, older, newer);
         catch_unwind(AssertUnwindSafe(combine)).ok().flatten()
     }
 }

@@ -37,7 +37,7 @@ impl WriteTarget {
 }
 
 /// Puts an operation into a memtable where it has room; operands are combined by the operator.
-#[inline]
+#[inline(always)]
 pub(super) fn insert(
     inserter: &mut MemtableWriter<'_>,
     op: &BatchOp<'_>,
