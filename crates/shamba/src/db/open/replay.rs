@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::judge::Logs;
 use crate::base::fragment::last_before;
-use crate::base::key::{SeqNo, Tag};
+use crate::base::key::{MAX_SEQNO, SeqNo, Tag};
 use crate::base::pointer::ValuePointer;
 use crate::budget::{Role, least_limit_for_key, most_of_key};
 use crate::db::DbInner;
@@ -171,7 +171,8 @@ impl<'a> LogReplay<'a> {
                 let what = "a record's operations are malformed";
                 Error::corruption(path, record.position, what)
             };
-            let op = op.ok_or_else(malformed)?;
+            // Of a greater number the order of entries would not be one.
+            let op = op.filter(|_| seq <= MAX_SEQNO).ok_or_else(malformed)?;
             // A keyspace that was dropped since needs nothing of the log.
             if let Some(keyspace) = self.keyspaces.get(&op.keyspace)
                 && seq > keyspace.flushed_seq()
