@@ -159,11 +159,11 @@ fn threads_that_once_failed_go_well() {
     }
 }
 
-/// A file that was left behind, iterators that went to and fro for ever, and an open that did so
-/// over a forged number in a log.
+/// A file that was left behind, iterators that went to and fro for ever, also over operands, and an
+/// open that did so over a forged number in a log.
 #[test]
 fn damage_that_once_failed_goes_well() {
-    for seed in [310, 50_029, 90_485, 25_110_119] {
+    for seed in [10, 310, 50_029, 90_485, 25_110_036, 25_110_119] {
         let limits = Limits {
             seed,
             cases: Some(1),

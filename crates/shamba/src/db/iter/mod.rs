@@ -385,13 +385,14 @@ impl Cursor {
             self.place = Position::Nowhere;
             self.settle_backward()?;
             if !self.is_lost() {
-                return Ok(());
+                return self.check_before(before);
             }
         }
         self.until_found(|iter| {
             iter.seek_before(before)?;
             iter.settle_backward()
-        })
+        })?;
+        self.check_before(before)
     }
 
     /// Moves to a new position by `go`, in the present read state; once more, where a memtable was
