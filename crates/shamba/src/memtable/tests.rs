@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::base::iter::InternalIterator;
 use crate::base::key::EntryKind;
-use crate::operator::{MergeError, MergeOperator, OperandChain, Operator};
 
 type Place = (Vec<u8>, Reverse<Tag>);
 type Model = BTreeMap<Place, Vec<u8>>;
@@ -276,76 +275,47 @@ fn readers_run_beside_a_writer() {
 }
 
 /// Operands are what to do with a number, `[a, b]` for a * x + b: it matters in which order.
-struct Steps;
-
-impl MergeOperator for Steps {
-    fn name(&self) -> &str {
-        "steps"
-    }
-
-    fn merge(
-        &self,
-        key: &[u8],
-        base: Option<&[u8]>,
-        operands: &[&[u8]],
-    ) -> std::result::Result<Vec<u8>, MergeError> {
-        let mut value = base.map_or(vec![1, 0], <[u8]>::to_vec);
-        for operand in operands {
-            value = self.combine(key, &value, operand).ok_or("not two bytes")?;
-        }
-        Ok(value)
-    }
-
-    fn combine(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
-        let ([a, b], [c, d]) = (older, newer) else {
-            return None;
-        };
-        let b = c.wrapping_mul(*b).wrapping_add(*d);
-        Some(vec![c.wrapping_mul(*a), b])
-    }
-
-    fn combines_at_writes(&self) -> bool {
-        true
-    }
+fn combine(older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    let ([a, b], [c, d]) = (older, newer) else {
+        return None;
+    };
+    let b = c.wrapping_mul(*b).wrapping_add(*d);
+    Some(vec![c.wrapping_mul(*a), b])
 }
 
-/// What readers of a number see of a key, merged: the operands alone where what is below them is in
-/// no memtable, with how many entries they came to.
-fn merged(
-    memtable: &Memtable,
-    operator: &Operator,
-    key: &[u8],
-    snapshot: u64,
-) -> (Option<Vec<u8>>, usize) {
-    let mut chain = OperandChain::new(operator, 1 << 20);
-    for (number, (tag, value)) in memtable.entries_of(key, snapshot).enumerate() {
-        if tag.kind() != Some(EntryKind::Operand) {
-            let base = (tag.kind() == Some(EntryKind::Put)).then_some(value);
-            return (chain.merge(key, base).ok(), number + 1);
-        }
-        chain.add_older(key, tag, value);
+/// What readers of a number see of a key, merged, with how many entries they came to; nothing where
+/// one of them is no operand.
+fn merged(memtable: &Memtable, key: &[u8], snapshot: u64) -> (Option<Vec<u8>>, usize) {
+    let mut entries: Vec<_> = memtable.entries_of(key, snapshot).collect();
+    let count = entries
+        .iter()
+        .position(|(tag, _)| tag.kind() != Some(EntryKind::Operand));
+    entries.truncate(count.map_or(entries.len(), |base| base + 1));
+    let mut value = Some(vec![1, 0]);
+    for (tag, bytes) in entries.iter().rev() {
+        value = match tag.kind() {
+            Some(EntryKind::Operand) => value.and_then(|value| combine(&value, bytes)),
+            Some(EntryKind::Put) => Some(bytes.to_vec()),
+            _ => value,
+        };
     }
-    let added = chain.added() as usize;
-    (chain.merge(key, None).ok(), added)
+    (value, entries.len())
 }
 
 fn insert_operation(
     memtable: &Memtable,
-    operator: Option<&Operator>,
+    combines: bool,
     seq: u64,
     (key, kind, value): (&[u8], u8, &[u8]),
 ) {
     memtable.charge_anyway(1, 64 + Memtable::RANGES_BYTES + memtable.boundary_bytes());
     let mut writer = memtable.writer();
-    let inserted = match (kind, operator) {
+    let inserted = match (kind, combines) {
         (0, _) => writer.insert(key, Tag::new(seq, EntryKind::Put), value),
         (1, _) => writer.insert(key, Tag::new(seq, EntryKind::Delete), &[]),
         (2, _) => writer.insert_range(key, &[3], seq),
-        (_, Some(operator)) => {
-            let combine = |older: &[u8], newer: &[u8]| operator.combine(key, older, newer);
-            writer.insert_operand(key, Tag::new(seq, EntryKind::Operand), value, combine)
-        }
-        (_, None) => writer.insert(key, Tag::new(seq, EntryKind::Operand), value),
+        (_, true) => writer.insert_operand(key, Tag::new(seq, EntryKind::Operand), value, combine),
+        (_, false) => writer.insert(key, Tag::new(seq, EntryKind::Operand), value),
     };
     assert!(inserted);
 }
@@ -360,19 +330,18 @@ proptest! {
         with_ranges in any::<bool>(),
     ) {
         let budget = Budget::new(1 << 30);
-        let operator = Operator::new("k", Arc::new(Steps));
         let [combined, plain] = [0; 2].map(|_| Memtable::new(&budget, 1 << 16));
         for (seq, (key, kind, value, odd)) in (1..).zip(&operations) {
             let kind = if *kind == 2 && !with_ranges { 3 } else { *kind };
             let value = if *odd == 0 { &[1, 2, 3][..] } else { value };
             let operation = (&[*key][..], kind, value);
-            insert_operation(&combined, Some(&operator), seq, operation);
-            insert_operation(&plain, None, seq, operation);
+            insert_operation(&combined, true, seq, operation);
+            insert_operation(&plain, false, seq, operation);
         }
         for key in 0..3u8 {
             for snapshot in 0..=operations.len() as u64 {
-                let (value, entries) = merged(&combined, &operator, &[key], snapshot);
-                let (expected, all) = merged(&plain, &operator, &[key], snapshot);
+                let (value, entries) = merged(&combined, &[key], snapshot);
+                let (expected, all) = merged(&plain, &[key], snapshot);
                 prop_assert_eq!(value, expected, "{} at {}", key, snapshot);
                 prop_assert!(entries <= all);
             }
@@ -384,17 +353,13 @@ proptest! {
 #[test]
 fn operands_that_were_combined_are_one_entry() {
     let budget = Budget::new(1 << 30);
-    let operator = Operator::new("k", Arc::new(Steps));
     let memtable = Memtable::new(&budget, 1 << 16);
     for seq in 1..=100 {
-        insert_operation(&memtable, Some(&operator), seq, (b"key", 9, &[1, 2]));
-        insert_operation(&memtable, Some(&operator), seq, (b"other", 9, &[1, 2]));
+        insert_operation(&memtable, true, seq, (b"key", 9, &[1, 2]));
+        insert_operation(&memtable, true, seq, (b"other", 9, &[1, 2]));
     }
     for seq in 1..=100u64 {
         let sum = (2 * seq) as u8;
-        assert_eq!(
-            merged(&memtable, &operator, b"key", seq),
-            (Some(vec![1, sum]), 1)
-        );
+        assert_eq!(merged(&memtable, b"key", seq), (Some(vec![1, sum]), 1));
     }
 }
