@@ -335,6 +335,43 @@ fn seeks_to_deleted_keys_read_what_lies_behind_the_range() {
     }
 }
 
+/// In a memtable too, as long as nothing is written there again: by scans in both directions, seeks
+/// and snapshots of then. (Of entries that are passed a quarter of a million have it flushed.)
+#[test]
+fn scans_get_past_what_a_range_deleted_in_memory_without_coming_to_it() {
+    let fs = MemFs::new();
+    let keyspace = KeyspaceOptions::new().write_buffer(4 << 20);
+    let db = options(&fs).memory(MemoryBudget::bytes(64 << 20));
+    let db = db.keyspace(keyspace).open("/db").unwrap();
+    fill(&db, 0..10_000);
+    db.delete_range(key(1000)..key(9000)).unwrap();
+    let snapshot = db.snapshot();
+    // Beside the range, and what is deleted with it once more.
+    fill(&db, 500..1000);
+    db.put(key(5000), "new").unwrap();
+    db.delete_range(key(1000)..key(9000)).unwrap();
+    for _ in 0..100 {
+        assert_eq!(db.len().unwrap(), 2000);
+        assert_eq!(db.iter().rev().count(), 2000);
+        for number in [1000, 4500, 8999] {
+            let first = db.range(key(number)..).next().unwrap().unwrap();
+            assert_eq!(first.0, key(9000).as_bytes());
+            let last = db.range(..=key(number)).next_back().unwrap().unwrap();
+            assert_eq!(last.0, key(999).as_bytes());
+        }
+    }
+    assert_eq!(db.stats().counters.flushes, 0);
+    // What is written there again is found.
+    db.put(key(2000), "new").unwrap();
+    assert_eq!(db.len().unwrap(), 2001);
+    assert_eq!(db.iter().rev().count(), 2001);
+    assert_eq!(
+        db.range(key(1000)..).next().unwrap().unwrap().0,
+        key(2000).as_bytes()
+    );
+    assert_eq!(snapshot.iter().count(), 2000);
+}
+
 /// A memtable that has a range tombstone and what it deleted is flushed once scans have gone past
 /// that again and again: not before, and not for what they do not come to.
 #[test]

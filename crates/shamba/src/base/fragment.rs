@@ -23,6 +23,8 @@ pub(crate) struct Fragment {
 pub(crate) struct Cover {
     /// The newest tombstone that is seen; 0 for none.
     pub(crate) seq: SeqNo,
+    /// Whether it hides all that its own source has of those keys, besides what older ones have.
+    pub(crate) hides_own: bool,
     /// The keys of which that is true: from the first, to the second or without an end.
     pub(crate) start: Vec<u8>,
     pub(crate) end: Vec<u8>,

@@ -166,41 +166,42 @@ impl<I: InternalIterator> MergeIter<I> {
         Ok(())
     }
 
-    /// Moves the children after one, which are older, past what a range tombstone covers.
+    /// Moves the children from one on past what a range tombstone covers, which hides all they
+    /// have of it.
     ///
     /// # Errors
     /// [`Error::Corruption`] too where one does not get past it: whoever tried again would do so
     /// for ever.
-    pub(crate) fn skip_older(
+    pub(crate) fn skip_hidden(
         &mut self,
-        than: usize,
+        first: usize,
         direction: Direction,
         cover: &Cover,
     ) -> Result<()> {
-        let older = self.children.iter_mut().skip(than + 1);
-        for child in older.filter(|child| child.valid() && is_inside(*child, direction, cover)) {
+        let hidden = self.children.iter_mut().skip(first);
+        for child in hidden.filter(|child| child.valid() && is_inside(*child, direction, cover)) {
             seek_past(child, direction, cover)?;
         }
         self.rebuild();
         Ok(())
     }
 
-    /// Positions the children up to `newest` by `call`, and those after it, which are older, past
-    /// what a range tombstone covers.
+    /// Positions the children before one by `call`, and those from it on past what a range
+    /// tombstone covers, which hides all they have of it.
     ///
     /// # Errors
-    /// As [`Self::skip_older`].
+    /// As [`Self::skip_hidden`].
     pub(crate) fn seek_around(
         &mut self,
         direction: Direction,
-        (newest, cover): (usize, &Cover),
+        (first, cover): (usize, &Cover),
         mut call: impl FnMut(&mut I) -> Result<()>,
     ) -> Result<()> {
         let mut number = 0;
         self.position(direction, |child| {
-            let is_older = number > newest;
+            let is_hidden = number >= first;
             number += 1;
-            if is_older {
+            if is_hidden {
                 seek_past(child, direction, cover)
             } else {
                 call(child)
@@ -435,13 +436,14 @@ mod tests {
     fn what_does_not_get_past_a_range_tombstone_is_damaged() {
         let cover = Cover {
             seq: 2,
+            hides_own: false,
             start: b"a".to_vec(),
             end: b"z".to_vec(),
         };
         for direction in [Direction::Forward, Direction::Backward] {
             let mut merge = MergeIter::new(vec![Stuck, Stuck]);
             merge.seek_to_first().unwrap();
-            let skipped = merge.skip_older(0, direction, &cover);
+            let skipped = merge.skip_hidden(1, direction, &cover);
             let error = skipped.unwrap_err();
             assert!(matches!(error, Error::Corruption { .. }), "{error}");
         }

@@ -67,6 +67,14 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
+    /// One for a single operation, of a key and a value of so many bytes together.
+    pub(super) fn for_one(bytes: usize) -> Self {
+        WriteBatch {
+            rep: Vec::with_capacity(bytes + MOST_BESIDE),
+            ..WriteBatch::default()
+        }
+    }
+
     /// Sets a key of the default keyspace.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.push(DEFAULT_KEYSPACE, key.as_ref(), Some(value.as_ref()));

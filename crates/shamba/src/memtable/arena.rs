@@ -63,7 +63,8 @@ impl Node {
         None => unreachable!(),
     };
 
-    fn index(self) -> usize {
+    /// Which word of the arena it is named by.
+    pub(super) fn index(self) -> usize {
         self.0.get() as usize
     }
 }

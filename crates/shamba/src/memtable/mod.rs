@@ -363,7 +363,7 @@ impl<'a> MemtableWriter<'a> {
     pub(crate) fn insert(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> bool {
         let list = self.list();
         let inserted = list.insert(&mut self.splice, key, tag, value, None);
-        self.inserted(inserted, tag)
+        self.inserted(inserted, key, tag)
     }
 
     /// The same of an operand, newer than all of its key, where operands are combined as they are
@@ -383,7 +383,7 @@ impl<'a> MemtableWriter<'a> {
         }
         let list = self.list();
         let inserted = list.insert(&mut self.splice, key, tag, operand, Some(&combine));
-        self.inserted(inserted, tag)
+        self.inserted(inserted, key, tag)
     }
 
     #[inline]
@@ -396,7 +396,7 @@ impl<'a> MemtableWriter<'a> {
 
     /// Counts what was inserted; false when there was no room.
     #[inline]
-    fn inserted(&self, inserted: Inserted, tag: Tag) -> bool {
+    fn inserted(&self, inserted: Inserted, key: &[u8], tag: Tag) -> bool {
         let memtable = self.memtable;
         debug_assert!(
             memtable.end_after(0, 0) <= memtable.charged(),
@@ -406,6 +406,9 @@ impl<'a> MemtableWriter<'a> {
         );
         match inserted {
             Inserted::Yes => {
+                if let Some(ranges) = memtable.ranges.get() {
+                    ranges.note_written(key, tag.seq());
+                }
                 self.count(tag.seq());
                 true
             }

@@ -9,6 +9,10 @@
 //!
 //! Tombstones come in the order of their numbers, by who holds the right to insert. Many that cover
 //! the same keys take room in the square of their number: the memtable fills, and is flushed.
+//!
+//! Mostly nothing is written any more where a range was deleted. What is leaves a mark, so that
+//! iterators go past a range without marks in one step, and not entry by entry
+//! ([`Cover::hides_own`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,6 +36,10 @@ const MOST_BOUNDARIES: usize = 4096;
 /// Bytes of the number of a tombstone, an entry's value.
 const COVER_BYTES: usize = size_of::<SeqNo>();
 
+/// How many marks there are, which boundaries share. With half of them ranges that are written to
+/// again have twice as many others gone through entry by entry; each takes eight bytes.
+const MARKS: usize = 64;
+
 /// The range tombstones of a memtable.
 #[derive(Debug)]
 pub(super) struct RangeList {
@@ -43,6 +51,9 @@ pub(super) struct RangeList {
     boundaries: AtomicUsize,
     /// What an entry at each of the boundaries takes at most.
     boundary_bytes: AtomicUsize,
+    /// Marks of entries of `list`, by [`Self::mark_of`]: the newest entry of the memtable that was
+    /// written where such a one says what covers the key.
+    written: [AtomicU64; MARKS],
 }
 
 impl RangeList {
@@ -55,6 +66,7 @@ impl RangeList {
             tombstones: AtomicUsize::new(0),
             boundaries: AtomicUsize::new(0),
             boundary_bytes: AtomicUsize::new(0),
+            written: [const { AtomicU64::new(0) }; MARKS],
         }
     }
 
@@ -100,9 +112,14 @@ impl RangeList {
         let mut fits = true;
         // From the end on all stays as it was.
         if !end.is_empty() && !self.is_boundary(end) {
-            let before = self.newest_at(end, seq).map_or(0, |node| self.cover(node));
+            let before = self.newest_at(end, seq);
             self.count_boundary(end);
-            fits &= add(end, before);
+            fits &= add(end, before.map_or(0, |node| self.cover(node)));
+            // What was written there is newer than that tombstone still.
+            if let Some((before, node)) = before.zip(self.seen_of(end, seq)) {
+                let written = self.mark_of(before).load(Ordering::Relaxed);
+                self.mark_of(node).fetch_max(written, Ordering::Relaxed);
+            }
         }
         let mut next = self.after(start);
         while let Some(node) = next.filter(|node| fits && is_before(arena.key(*node), end)) {
@@ -114,6 +131,21 @@ impl RangeList {
             self.count_boundary(start);
         }
         fits && add(start, seq)
+    }
+
+    /// An entry of the memtable was written, newer than all there is. Whoever sees it sees its
+    /// mark: its number is published afterwards.
+    pub(super) fn note_written(&self, key: &[u8], seq: SeqNo) {
+        let at = self.newest_at(key, seq);
+        if let Some(node) = at.filter(|node| self.cover(*node) > 0) {
+            self.mark_of(node).fetch_max(seq, Ordering::Relaxed);
+        }
+    }
+
+    fn mark_of(&self, node: Node) -> &AtomicU64 {
+        let spread = (node.index() as u32).wrapping_mul(0x9e37_79b1) >> 16;
+        let [first, ..] = &self.written;
+        self.written.get(spread as usize % MARKS).unwrap_or(first)
     }
 
     fn count_boundary(&self, key: &[u8]) {
@@ -189,8 +221,11 @@ impl RangeList {
     pub(super) fn cover_of(&self, key: &[u8], snapshot: SeqNo) -> Cover {
         let arena = self.list.arena();
         let seen = self.newest_at(key, snapshot);
+        let seq = seen.map_or(0, |node| self.cover(node));
+        let is_older = |node| self.mark_of(node).load(Ordering::Relaxed) <= seq;
         Cover {
-            seq: seen.map_or(0, |node| self.cover(node)),
+            seq,
+            hides_own: seq > 0 && seen.is_some_and(is_older),
             start: seen.map_or_else(Vec::new, |node| arena.key(node).to_vec()),
             end: self
                 .next_seen(key, snapshot)
@@ -289,6 +324,41 @@ mod tests {
     }
 
     proptest! {
+        /// Marks are shared, so that a range may be said to have something newer that has not.
+        #[test]
+        fn a_range_that_hides_its_own_has_nothing_newer(
+            operations in prop::collection::vec((key(), prop::option::of(key())), 0..40),
+            keys in prop::collection::vec(key(), 16),
+        ) {
+            let budget = crate::budget::Budget::new(1 << 30);
+            let memtable = Arc::new(Memtable::new(&budget, 1 << 20));
+            memtable.charge_anyway(1, 1 << 20);
+            let mut written = Vec::new();
+            for (seq, (key, end)) in (1..).zip(operations) {
+                match end {
+                    Some(end) if is_before(&key, &end) => {
+                        prop_assert!(memtable.writer().insert_range(&key, &end, seq));
+                    }
+                    Some(_) => {}
+                    None => {
+                        let tag = Tag::new(seq, EntryKind::Put);
+                        prop_assert!(memtable.insert(&key, tag, b"v"));
+                        written.push((key, seq));
+                    }
+                }
+            }
+            for (key, snapshot) in keys.iter().flat_map(|key| (0..45).map(move |seq| (key, seq))) {
+                let cover = memtable.cover_of(key, snapshot);
+                prop_assert!(!cover.hides_own || cover.seq > 0);
+                let newer = written.iter().any(|(key, seq)| {
+                    cover.start <= *key
+                        && is_before(key, &cover.end)
+                        && (cover.seq + 1..=snapshot).contains(seq)
+                });
+                prop_assert!(!(newer && cover.hides_own), "{:?} at {}", cover, snapshot);
+            }
+        }
+
         #[test]
         fn readers_of_each_number_see_the_newest_tombstone_over_a_key(
             ranges in prop::collection::vec((key(), key()), 0..14),
@@ -337,6 +407,11 @@ mod tests {
                     let found = memtable.get(key, snapshot);
                     prop_assert_eq!(found.map_or(0, |(tag, _)| tag.seq()), expected);
                 }
+            }
+            // Nothing was written since.
+            for key in &keys {
+                let cover = list.map_or_else(Cover::default, |list| list.cover_of(key, 165));
+                prop_assert_eq!(cover.hides_own, cover.seq > 0);
             }
             // Fragments say the same, in order.
             let mut sorted = keys.clone();

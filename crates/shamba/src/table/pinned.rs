@@ -111,8 +111,8 @@ impl Opened {
     fn is_whole(&self, partition: usize) -> bool {
         let modules = self.table.plan.modules.len();
         self.pinned.as_ref().is_some_and(|pinned| {
-            let filters = pinned.modules(partition, modules);
-            pinned.index(partition).is_some() && filters.iter().all(Option::is_some)
+            let mut filters = partition * modules..(partition + 1) * modules;
+            pinned.index(partition).is_some() && filters.all(|at| pinned.filter(at).is_some())
         })
     }
 }
@@ -170,11 +170,11 @@ impl Pinned {
         }))
     }
 
-    /// The modules of a partition, of which there are so many; nothing outside all partitions.
+    /// A module of a partition's filter, if it is pinned. They are counted through all partitions:
+    /// the first of a partition is at its number times how many modules there are.
     #[inline]
-    pub(super) fn modules(&self, partition: usize, modules: usize) -> &[Option<Parsed<Block>>] {
-        let range = partition * modules..(partition + 1) * modules;
-        self.filters.get(range).unwrap_or_default()
+    pub(super) fn filter(&self, at: usize) -> Option<&Parsed<Block>> {
+        self.filters.get(at)?.as_ref()
     }
 
     /// The index block of a partition.

@@ -1,5 +1,6 @@
 //! Scans of everything before and after the middle half of the keys is deleted in one write, and
-//! seeks among what was deleted, each of which has to come past all of it.
+//! seeks among what was deleted, each of which has to come past all of it. A first deletion, behind
+//! all keys, has a line of its own: an engine may have to prepare for any.
 use super::{Purpose, open};
 use crate::compare::{Cell, Line};
 use crate::engine::Engine;
@@ -26,13 +27,19 @@ pub(super) fn measure(cell: &Cell, dir: &Path) -> Result<Vec<Line>> {
     let mut lines = vec![scans(cell, engine, entries, "scan of everything")?];
     let deleted = entries / 4..entries * 3 / 4;
     let (mut from, mut to) = ([0; MAX_KEY], [0; MAX_KEY]);
+    let last = data.keys.key(entries - 1, &mut from);
+    let (behind, end) = ([last, &[0]].concat(), [last, &[1]].concat());
+    let timed_deletion = |from: &[u8], to: &[u8]| {
+        let start = Instant::now();
+        let able = engine.delete_range(from, to)?;
+        Ok::<_, Error>(able.then(|| start.elapsed().as_secs_f64() * 1e6))
+    };
+    let first = timed_deletion(&behind, &end)?;
     let from = data.keys.key(deleted.start, &mut from);
     let to = data.keys.key(deleted.end, &mut to);
-    let start = Instant::now();
-    let able = engine.delete_range(from, to)?;
-    let took = start.elapsed().as_secs_f64() * 1e6;
-    if able {
-        lines.push(Line::fact("deleting half, us", took));
+    if let Some((first, half)) = first.zip(timed_deletion(from, to)?) {
+        lines.push(Line::fact("first deletion, us", first));
+        lines.push(Line::fact("deleting half, us", half));
         check(engine, &data, &deleted)?;
         let left = entries - (deleted.end - deleted.start);
         lines.push(scans(cell, engine, left, "scan after half was deleted")?);

@@ -2,9 +2,9 @@
 //! thread at a time.
 //!
 //! An entry is hidden by any newer tombstone over its key. Of a source, what is over a key is newer
-//! than all that older sources have of the key. So where an iterator is positioned at a hidden key,
-//! and once it has come past a few hidden entries, the sources older than the tombstone's go to the
-//! end of what it covers.
+//! than all that older sources have of the key, and mostly than all that it has itself. So where an
+//! iterator is positioned at a hidden key, and once it has come past a few hidden entries, these
+//! sources go to the end of what the tombstone covers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -39,7 +39,7 @@ pub(super) struct RangeCovers {
     /// Hidden entries of memtables that were passed, and not told of yet.
     passed_in_memory: u64,
     /// What is over the keys around the one asked for last, if it was asked for, and the number of
-    /// the source that has it.
+    /// the first source of which it hides everything there, as of all after it.
     known: Option<(Cover, usize)>,
     /// Entries that it hid so far.
     passed: usize,
@@ -113,12 +113,11 @@ impl RangeCovers {
         is_further
     }
 
-    /// What hides a key in all sources after one, which are older: that source, and what it
-    /// covers.
+    /// What hides a key in all sources from one on: that source, and what is covered.
     pub(super) fn hiding(&mut self, key: &[u8]) -> Result<Option<(usize, &Cover)>> {
         let is_hidden = self.over(key)? > 0;
         let known = self.known.as_ref().filter(|_| is_hidden);
-        Ok(known.map(|(cover, by)| (*by, cover)))
+        Ok(known.map(|(cover, first)| (*first, cover)))
     }
 
     /// The newest tombstone over a key; 0 for none.
@@ -149,7 +148,7 @@ impl RangeCovers {
             }
             all.0.end = lesser_end(&all.0.end, &cover.end).to_vec();
             if cover.seq > all.0.seq {
-                (all.0.seq, all.1) = (cover.seq, *at);
+                (all.0.seq, all.1) = (cover.seq, *at + usize::from(!cover.hides_own));
             }
         }
         let seq = all.0.seq;
@@ -163,16 +162,16 @@ fn cover_in(run: &Run, tables: &TableCache, key: &[u8], seq: SeqNo) -> Result<Co
     let Some(file) = run.find(key) else {
         let next = run.file_at(run.lower_bound(key)).map(FileMeta::smallest);
         return Ok(Cover {
-            seq: 0,
             start: key.to_vec(),
             end: next.unwrap_or_default().to_vec(),
+            ..Cover::default()
         });
     };
     // Up to the largest key, which may be the key itself: nothing lies between it and the next.
     let nothing = |start: &[u8]| Cover {
-        seq: 0,
         start: start.to_vec(),
         end: [file.largest(), &[0]].concat(),
+        ..Cover::default()
     };
     if file.ranges() == 0 {
         return Ok(nothing(file.smallest()));
@@ -185,6 +184,8 @@ fn cover_in(run: &Run, tables: &TableCache, key: &[u8], seq: SeqNo) -> Result<Co
     if let Some(over) = before.as_ref().filter(|over| is_before(key, &over.end)) {
         return Ok(Cover {
             seq: newest_seen(over.seqs.iter().copied(), seq),
+            // What is in its table is there for readers of other numbers.
+            hides_own: false,
             start: over.start.clone(),
             end: over.end.clone(),
         });
@@ -218,23 +219,23 @@ impl Cursor {
             return Ok(false);
         }
         let over = covers.over(key)?;
-        let by = covers.known.as_ref().filter(|_| over > 0);
-        let Some(by) = by.map(|(_, by)| *by) else {
+        let known = covers.known.as_ref().filter(|_| over > 0);
+        let Some(first) = known.map(|(_, first)| *first) else {
             return Ok(false);
         };
         let source = self.merge.source().unwrap_or(0);
-        let is_older = source > by;
+        let is_hidden = source >= first;
         let is_deferred = self.merge.is_deferred();
-        if is_deferred && !is_older || !is_deferred && self.merge.tag().seq() >= over {
+        if is_deferred && !is_hidden || !is_deferred && self.merge.tag().seq() >= over {
             return Ok(false);
         }
         if !is_deferred {
             covers.passed += 1;
         }
-        let may_skip = is_deferred || is_older && covers.passed > FEW;
+        let may_skip = is_deferred || is_hidden && covers.passed > FEW;
         if may_skip && covers.skips_at(key, direction) {
             if let Some((cover, _)) = &covers.known {
-                self.merge.skip_older(by, direction, cover)?;
+                self.merge.skip_hidden(first, direction, cover)?;
             }
         } else if is_deferred {
             return Ok(false);

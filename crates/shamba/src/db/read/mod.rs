@@ -136,12 +136,13 @@ impl ReadPath {
         snapshot: Option<SnapshotPoint>,
     ) -> Result<Option<Value>> {
         self.read(keyspace, snapshot, 1, |reader| {
-            let found = match reader.find(key) {
-                Ok(Some(Found::Operand)) => reader.find_merged(key).map(Some),
-                Ok(Some(Found::Pointer)) => reader.find_pointed(key).map(Some),
-                found => found,
+            let value = match reader.find(key) {
+                Ok(None | Some(Found::Tombstone)) => return (0, Ok(None)),
+                Ok(Some(Found::Value(value))) => return (1, Ok(Some(value))),
+                Ok(Some(Found::Operand)) => reader.find_merged(key).map(Found::into_value),
+                Ok(Some(Found::Pointer)) => reader.find_pointed(key).map(Found::into_value),
+                Err(error) => Err(error),
             };
-            let value = found.map(|found| found.and_then(Found::into_value));
             (u64::from(matches!(value, Ok(Some(_)))), value)
         })
     }

@@ -26,7 +26,7 @@ impl WritePath {
         map_if_large(key.len(), value_len);
         // The entry is copied, and may wait for its turn and for room in memtables.
         let _on_its_way = self.hold_copy((key.len() + value_len) as u64)?;
-        let mut batch = WriteBatch::new();
+        let mut batch = WriteBatch::for_one(key.len() + value_len);
         let expires = options.ttl.is_some() || keyspace.gives_ttl();
         match value.filter(|_| expires) {
             Some(value) => self.push_expiring(&mut batch, keyspace, (key, value), options),
@@ -46,7 +46,7 @@ impl WritePath {
         self.check_sizes(key.len(), operand.len())?;
         map_if_large(key.len(), operand.len());
         let _on_its_way = self.hold_copy((key.len() + operand.len()) as u64)?;
-        let mut batch = WriteBatch::new();
+        let mut batch = WriteBatch::for_one(key.len() + operand.len());
         batch.bind(keyspace, database);
         batch.push_operand(keyspace.id(), key, operand);
         self.write_sized(batch, options, None)

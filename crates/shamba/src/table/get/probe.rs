@@ -59,15 +59,13 @@ impl<'a> Get<'a> {
     #[inline(always)]
     pub(super) fn probe_filter(&mut self) -> Probe {
         let modules = &*self.table.plan.modules;
-        let pinned = match self.pinned {
-            Some(pinned) => pinned.modules(self.state.partition, modules.len()),
-            None => &[],
-        };
+        let first = self.state.partition * modules.len();
         let mut memo = Memo::default();
         while let Some(plan) = modules.get(self.state.module) {
-            let said = match pinned.get(self.state.module) {
-                Some(Some(parsed)) => self.probe_pinned(plan, parsed, &mut memo),
-                _ => self.probe_cached(plan),
+            let pinned = (self.pinned).and_then(|pinned| pinned.filter(first + self.state.module));
+            let said = match pinned {
+                Some(parsed) => self.probe_pinned(plan, parsed, &mut memo),
+                None => self.probe_cached(plan),
             };
             match said {
                 Probe::Maybe => self.state.module += 1,
