@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
-use shamba::{Db, Error, Isolation, Keyspace, Result, Transaction, TransactionOptions};
+use shamba::{
+    Append, Db, Error, Isolation, Keyspace, Options, Result, Transaction, TransactionOptions,
+    WriteOptions,
+};
 
 use crate::checker::{Element, History, Record};
 use crate::common::Rng;
@@ -27,6 +31,8 @@ pub struct Client<'a> {
     transaction: Transaction,
     record: Record,
     appended: u32,
+    /// Whether it wrote lists anew.
+    rewrote: bool,
     savepoints: Vec<BTreeMap<usize, Vec<Element>>>,
 }
 
@@ -35,6 +41,12 @@ pub type Ended = (u32, Record);
 
 /// What comes of a step of a client.
 pub type Step<'a> = ControlFlow<Ended, Client<'a>>;
+
+/// Lists of both keyspaces can be appended to by merges.
+pub fn with_append(options: Options) -> Options {
+    let options = options.merge_operator("default", Append);
+    options.merge_operator("other", Append)
+}
 
 fn encode(list: &[Element]) -> Vec<u8> {
     let bytes = list.iter().flat_map(|(id, number)| [*id, *number]);
@@ -121,14 +133,34 @@ impl<'a> Round<'a> {
                 }
             }
         };
-        let record = Record {
+        let read = (key, decode(before.as_deref()));
+        (id, self.appended(id, began, key, Some(read)))
+    }
+
+    /// Appends to a list by a merge, without reading it.
+    pub fn append_unread(&self, rng: &mut Rng) -> Ended {
+        let (id, began) = (self.next_id(), self.now());
+        let key = rng.below(self.keys as u64) as usize;
+        let operand = encode(&[(id, 0)]);
+        self.keyspace(key).merge(self.name(key), operand).unwrap();
+        (id, self.appended(id, began, key, None))
+    }
+
+    /// What one did that appended a single element, and has ended.
+    fn appended(
+        &self,
+        id: u32,
+        began: u64,
+        key: usize,
+        read: Option<(usize, Vec<Element>)>,
+    ) -> Record {
+        Record {
             began,
             ended: self.now(),
             committed: true,
-            reads: vec![(key, decode(before.as_deref()))],
+            reads: read.into_iter().collect(),
             appends: BTreeMap::from([(key, vec![(id, 0)])]),
-        };
-        (id, record)
+        }
     }
 
     /// Appends by a plain write after a read: for who is alone.
@@ -142,14 +174,7 @@ impl<'a> Round<'a> {
         let before = decode(keyspace.get(&name).unwrap().as_deref());
         let after = [&before[..], &[(id, 0)]].concat();
         keyspace.put(&name, encode(&after)).unwrap();
-        let record = Record {
-            began,
-            ended: self.now(),
-            committed: true,
-            reads: vec![(key, before)],
-            appends: BTreeMap::from([(key, vec![(id, 0)])]),
-        };
-        (id, record)
+        (id, self.appended(id, began, key, Some((key, before))))
     }
 
     /// What happened, once all have ended.
@@ -177,6 +202,7 @@ impl<'a> Client<'a> {
                 ..Record::default()
             },
             appended: 0,
+            rewrote: false,
             savepoints: Vec::new(),
         }
     }
@@ -187,7 +213,9 @@ impl<'a> Client<'a> {
             0..20 => self.read(rng),
             20..26 => self.read_several(rng),
             26..45 => self.read_range(rng),
-            45..72 => self.append(rng),
+            45..60 => self.append(rng),
+            60..67 => self.append_unread(rng),
+            67..72 => self.rewrite(rng),
             72..77 => {
                 self.transaction.set_savepoint();
                 self.savepoints.push(self.record.appends.clone());
@@ -206,22 +234,26 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Commits, if others allow it.
+    /// Commits, if others allow it; one in some has entries that expire, after the test.
     pub fn commit(self) -> Ended {
         let Client {
             round,
             id,
             transaction,
             mut record,
+            rewrote,
             ..
         } = self;
-        let done = transaction.commit();
+        let mut options = WriteOptions::new();
+        options.ttl = (id % 8 == 0).then_some(Duration::from_secs(24 * 60 * 60));
+        let done = transaction.commit_with(options);
         record.ended = round.now();
         record.committed = done.is_ok();
         match done {
             Ok(()) => {}
             Err(Error::Conflict { key, .. }) => {
-                assert!(!record.appends.is_empty() && round.key(&key) < round.keys);
+                let wrote = rewrote || !record.appends.is_empty();
+                assert!(wrote && round.key(&key) < round.keys);
             }
             Err(error) => assert!(is_shortage(&error), "{error}"),
         }
@@ -310,8 +342,7 @@ impl<'a> Client<'a> {
         let key = self.random_key(rng);
         let for_update = rng.one_in(4);
         let mut list = self.get(key, for_update)?;
-        let element = (self.id, self.appended);
-        self.appended += 1;
+        let element = self.next_element();
         list.push(element);
         let (keyspace, name) = (self.round.keyspace(key), self.round.name(key));
         self.transaction.put_in(keyspace, name, encode(&list))?;
@@ -319,17 +350,65 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Reads a range of one of the keyspaces from its ends, all of it or some.
-    fn read_range(&mut self, rng: &mut Rng) -> std::result::Result<(), Option<Error>> {
+    /// Appends by a merge, without reading.
+    fn append_unread(&mut self, rng: &mut Rng) -> std::result::Result<(), Option<Error>> {
+        let key = self.random_key(rng);
+        let element = self.next_element();
+        let (keyspace, name) = (self.round.keyspace(key), self.round.name(key));
+        let operand = encode(&[element]);
+        self.transaction.merge_in(keyspace, name, operand)?;
+        self.record.appends.entry(key).or_default().push(element);
+        Ok(())
+    }
+
+    /// Deletes a range of lists, or one, and writes anew what was there.
+    fn rewrite(&mut self, rng: &mut Rng) -> std::result::Result<(), Option<Error>> {
         let of_default = rng.one_in(2);
+        let range = self.random_range(rng, of_default);
+        let range = range.start..range.end.min(range.start + 3);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let lists: Vec<_> = range.clone().map(|key| self.get(key, false)).collect();
+        let keyspace = self.round.keyspace(range.start);
+        let names = self.round.name(range.start)..self.round.name(range.end);
+        self.rewrote = true;
+        match range.len() {
+            1 => self.transaction.delete_in(keyspace, names.start)?,
+            _ => self.transaction.delete_range_in(keyspace, names)?,
+        }
+        for (key, list) in range.zip(lists) {
+            let (name, list) = (self.round.name(key), encode(&list?));
+            match rng.below(2) {
+                _ if list.is_empty() => {}
+                0 => self.transaction.put_in(keyspace, name, list)?,
+                _ => self.transaction.merge_in(keyspace, name, list)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn next_element(&mut self) -> Element {
+        self.appended += 1;
+        (self.id, self.appended - 1)
+    }
+
+    /// A range of the keys of one of the keyspaces.
+    fn random_range(&self, rng: &mut Rng, of_default: bool) -> Range<usize> {
         let all = if of_default {
             0..self.round.half()
         } else {
             self.round.half()..self.round.keys
         };
-        let at = |rng: &mut Rng| rng.between(all.start as u64, all.end as u64) as usize;
-        let (a, b) = (at(rng), at(rng));
-        let range = a.min(b)..a.max(b);
+        let mut at = || rng.between(all.start as u64, all.end as u64) as usize;
+        let (a, b) = (at(), at());
+        a.min(b)..a.max(b)
+    }
+
+    /// Reads a range of one of the keyspaces from its ends, all of it or some.
+    fn read_range(&mut self, rng: &mut Rng) -> std::result::Result<(), Option<Error>> {
+        let of_default = rng.one_in(2);
+        let range = self.random_range(rng, of_default);
         let mut seen = BTreeMap::new();
         // Where what was read from each end ends.
         let (mut front, mut back) = (range.start, range.end);

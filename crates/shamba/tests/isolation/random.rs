@@ -10,7 +10,7 @@ use shamba::fs::MemFs;
 use shamba::{Db, Isolation, Keyspace};
 
 use crate::checker::{History, Record};
-use crate::clients::{Client, Round};
+use crate::clients::{Client, Round, with_append};
 use crate::common::{
     Replay, Rng, env_number, full_run, on_every_core, random_keyspace_options, random_options,
 };
@@ -70,6 +70,7 @@ fn round(
             0..10 => records.extend([round.append_plainly(rng)]),
             10..13 => records.extend([round.append_at_once(rng)]),
             13..17 => db.flush().unwrap(),
+            19..24 => records.extend([round.append_unread(rng)]),
             17 => db.compact_range_in(other, None, None).unwrap(),
             18 => db.compact_range(None, None).unwrap(),
             _ => {}
@@ -84,7 +85,7 @@ fn run_case(seed: u64, tallies: &[Tally; 2]) {
         "SHAMBA_SEED={seed} cargo test -p shamba --test isolation"
     ));
     let mut rng = Rng::new(seed);
-    let db = random_options(&mut rng, Arc::new(MemFs::new()));
+    let db = with_append(random_options(&mut rng, Arc::new(MemFs::new())));
     let db = db.open("/db").unwrap();
     let options = random_keyspace_options(&mut rng);
     let other = db.create_keyspace("other", options).unwrap();

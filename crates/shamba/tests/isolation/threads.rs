@@ -10,7 +10,7 @@ use shamba::fs::{FaultFs, Faults, MemFs, Op};
 use shamba::{Durability, Isolation, KeyspaceOptions, Options};
 
 use crate::checker::Record;
-use crate::clients::{Client, Ended, Round};
+use crate::clients::{Client, Ended, Round, with_append};
 use crate::common::{Replay, Rng, full_run};
 use crate::random::Tally;
 
@@ -31,7 +31,7 @@ fn run(isolation: Isolation, threads: u64, rounds: u64, tally: &Tally) {
         .background_threads(1)
         .durability(Durability::Synced)
         .keyspace(keyspace.clone());
-    let db = options.open("/db").unwrap();
+    let db = with_append(options).open("/db").unwrap();
     let other = db.create_keyspace("other", keyspace).unwrap();
     for number in 0..rounds {
         let _replay = Replay(format!("round {number} of {threads} threads, by chance"));
@@ -45,10 +45,10 @@ fn run(isolation: Isolation, threads: u64, rounds: u64, tally: &Tally) {
                     let mut rng = Rng::new(number * threads + thread);
                     let mut own = Vec::new();
                     while own.len() < EACH {
-                        own.push(if rng.one_in(8) {
-                            round.append_at_once(&mut rng)
-                        } else {
-                            run_one(Client::begin(round, isolation), &mut rng)
+                        own.push(match rng.below(16) {
+                            0..2 => round.append_at_once(&mut rng),
+                            2 => round.append_unread(&mut rng),
+                            _ => run_one(Client::begin(round, isolation), &mut rng),
                         });
                     }
                     records.lock().unwrap().extend(own);
