@@ -41,6 +41,8 @@ pub(super) struct RangeCovers {
     /// What is over the keys around the one asked for last, if it was asked for, and the number of
     /// the first source of which it hides everything there, as of all after it.
     known: Option<(Cover, usize)>,
+    /// The way on which nothing is hidden up to the end of that, if so.
+    clear: Option<Direction>,
     /// Entries that it hid so far.
     passed: usize,
     /// The key at which sources went past what hides it last, since the iterator was positioned,
@@ -78,6 +80,7 @@ impl RangeCovers {
                 memtables: in_memory,
                 passed_in_memory: 0,
                 known: None,
+                clear: None,
                 passed: 0,
                 skipped: None,
             })
@@ -96,6 +99,19 @@ impl RangeCovers {
     /// The iterator is positioned anew.
     pub(super) fn reset(&mut self) {
         self.skipped = None;
+        self.clear = None;
+    }
+
+    /// Whether it is known that nothing hides a key, which lies further on in a direction than the
+    /// one asked for last.
+    #[inline]
+    pub(super) fn is_clear(&self, key: &[u8], direction: Direction) -> bool {
+        let known = self.known.as_ref();
+        self.clear == Some(direction)
+            && known.is_some_and(|(cover, _)| match direction {
+                Direction::Forward => is_before(key, &cover.end),
+                Direction::Backward => cover.start.as_slice() <= key,
+            })
     }
 
     /// Whether sources are to go past what hides a key: only if it is further on than where they
@@ -126,7 +142,7 @@ impl RangeCovers {
         if let Some((cover, _)) = self.known.as_ref().filter(|(cover, _)| is_around(cover)) {
             return Ok(cover.seq);
         }
-        self.passed = 0;
+        (self.passed, self.clear) = (0, None);
         let mut all = (Cover::default(), 0);
         for (at, source) in &self.sources {
             let cover = match source {
@@ -219,6 +235,7 @@ impl Cursor {
             return Ok(false);
         }
         let over = covers.over(key)?;
+        covers.clear = (over == 0).then_some(direction);
         let known = covers.known.as_ref().filter(|_| over > 0);
         let Some(first) = known.map(|(_, first)| *first) else {
             return Ok(false);

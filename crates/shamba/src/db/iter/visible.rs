@@ -73,10 +73,16 @@ impl Cursor {
         self.skip_forward(true)
     }
 
+    #[inline(always)]
+    fn may_be_hidden(&self, direction: Direction) -> bool {
+        let covers = self.covers.as_ref();
+        covers.is_some_and(|covers| !covers.is_clear(self.merge.key(), direction))
+    }
+
     fn skip_forward(&mut self, mut hidden: bool) -> Result<()> {
         // Without what was lost, what comes next may not be the next.
         while self.merge.valid() && !self.is_lost() {
-            if self.covers.is_some() && self.pass_hidden(Direction::Forward)? {
+            if self.may_be_hidden(Direction::Forward) && self.pass_hidden(Direction::Forward)? {
                 continue;
             }
             let tag = self.merge.tag();
@@ -145,7 +151,7 @@ impl Cursor {
             if self.options.before_lower(self.merge.key()) {
                 return Ok(());
             }
-            if self.covers.is_some() && self.pass_hidden(Direction::Backward)? {
+            if self.may_be_hidden(Direction::Backward) && self.pass_hidden(Direction::Backward)? {
                 continue;
             }
             if self.merge.is_deferred() {

@@ -81,7 +81,7 @@ impl<'a> Get<'a> {
     }
 
     /// Probes the next module, which is pinned: all there is of it.
-    #[inline]
+    #[inline(always)]
     fn probe_pinned(
         &mut self,
         plan: &ModulePlan,

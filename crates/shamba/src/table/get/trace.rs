@@ -194,5 +194,6 @@ impl Get<'_> {
 /// The bit of a module.
 #[inline]
 const fn bit(module: usize) -> Modules {
-    if module < MAX_MODULES { 1 << module } else { 0 }
+    // There are no more than `MAX_MODULES`.
+    1u32.wrapping_shl(module as u32) as Modules
 }
