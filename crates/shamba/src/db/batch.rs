@@ -67,7 +67,7 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
-    /// One for a single operation, of a key and a value of so many bytes together, which may expire.
+    /// One for a single operation, of a key and a value of so many bytes, which may expire.
     pub(super) fn for_one(bytes: usize) -> Self {
         WriteBatch {
             rep: Vec::with_capacity(bytes + EXPIRY_BYTES + MOST_BESIDE),
