@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{
     Replay, Rng, env_number, on_every_core, random_design, random_keyspace_options, random_options,
 };
-use shamba::fs::{BlockKind, MemFs, MeteredFs, Purpose};
+use shamba::fs::{BlockKind, Fs, MemFs, MeteredFs, Purpose};
 use shamba::{
     CompactionDecision, Db, Error, Increment, IterOptions, KeyspaceOptions, MemoryBudget, Options,
     WriteBatch,
@@ -225,6 +225,10 @@ fn tables_that_hold_nothing_else_go_without_being_read() {
     drop(snapshot);
     db.delete_range(key(1000)..key(19_000)).unwrap();
     db.flush().unwrap();
+    // Their space is free when that returns.
+    let on_disk = fs.list("/db".as_ref()).unwrap();
+    let on_disk = on_disk.iter().filter(|file| file.name.ends_with(".sst"));
+    assert_eq!(on_disk.count(), tables(&db).0);
     let after = db.stats();
     assert_eq!(
         after.counters.compaction_bytes_read,

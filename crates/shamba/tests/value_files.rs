@@ -187,6 +187,55 @@ fn garbage_is_bounded_in_space_and_work_as_it_comes() {
     );
 }
 
+/// A database with a table that no merge comes to any more and that points to values among garbage:
+/// all but the last eighth were written over, by short ones, in tables before it.
+fn pointing_to_values_among_garbage(values: u64, len: usize) -> Db {
+    const EACH: u64 = 40;
+    let fs = MemFs::new();
+    // All are in one value file.
+    let db = options(&fs).memory(MemoryBudget::bytes(64 << 20));
+    let db = db.keyspace(keyspace().write_buffer(4 << 20));
+    let db = db.open("/db").unwrap();
+    for number in 0..values * EACH {
+        match number % EACH {
+            0 => db.put(key(number), value(number, len)).unwrap(),
+            _ => db.put(key(number), [7; 400]).unwrap(),
+        }
+    }
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(self::values(&db).files, 1);
+    let written_over = (values - values / 8) * EACH;
+    for number in (0..written_over).step_by(EACH as usize) {
+        db.put(key(number), "short").unwrap();
+    }
+    db.flush().unwrap();
+    let last = key(written_over - EACH);
+    db.compact_range(None, Some(last.as_bytes())).unwrap();
+    db.wait_for_compaction().unwrap();
+    for number in (written_over..values * EACH).step_by(EACH as usize) {
+        let read = db.get(key(number)).unwrap();
+        assert_eq!(read.as_deref(), Some(&value(number, len)[..]));
+    }
+    db
+}
+
+/// Space comes back of what tables point to that nothing is written to any more.
+#[test]
+fn garbage_is_given_back_that_no_merge_comes_to() {
+    let found = values(&pointing_to_values_among_garbage(24, 8 * KIB));
+    let live = 3 * 8 * KIB as u64;
+    assert!((live..3 * live).contains(&found.value_bytes), "{found:?}");
+    assert!(found.garbage_bytes <= found.value_bytes / 2, "{found:?}");
+}
+
+/// Not where more would be written for it than comes back.
+#[test]
+fn garbage_is_left_that_is_less_than_the_table_that_points_there() {
+    let found = values(&pointing_to_values_among_garbage(14, KIB));
+    assert!(found.garbage_bytes > found.value_bytes / 2, "{found:?}");
+}
+
 /// What merges write does not grow with values, and space comes back.
 #[test]
 fn garbage_is_given_back_and_values_are_not_merged() {

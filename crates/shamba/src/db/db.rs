@@ -394,7 +394,7 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn flush(&self) -> Result<()> {
-        self.inner().background().flush_all().map(drop)
+        self.inner().background().flush()
     }
 
     /// Makes every write acknowledged so far durable, whatever durability it was written with

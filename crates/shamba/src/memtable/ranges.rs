@@ -133,8 +133,9 @@ impl RangeList {
         fits && add(start, seq)
     }
 
-    /// An entry of the memtable was written, newer than all there is. Whoever sees it sees its
-    /// mark: its number is published afterwards.
+    /// An entry of the memtable was written, newer than all there is: groups are applied one after
+    /// another, in the order of their numbers, and logs are replayed so. Whoever sees it sees its
+    /// mark, since its number is published afterwards.
     pub(super) fn note_written(&self, key: &[u8], seq: SeqNo) {
         let at = self.newest_at(key, seq);
         if let Some(node) = at.filter(|node| self.cover(*node) > 0) {

@@ -419,6 +419,14 @@ impl Background {
         Ok(writer)
     }
 
+    /// Everything in memory goes to tables, and what that makes unused is gone when it returns.
+    pub(super) fn flush(&self) -> Result<()> {
+        drop(self.flush_all()?);
+        let _job = self.jobs.begin()?;
+        self.files.remove_obsolete();
+        Ok(())
+    }
+
     /// Merges a key range down to the bottom, on the caller's thread, other compactions held off.
     pub(super) fn compact_range(
         &self,
