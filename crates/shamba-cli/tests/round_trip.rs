@@ -275,6 +275,13 @@ fn ranges_of_keys_are_deleted() {
     left(&["--from", "\\x65", "--escaped"], b"a\t1\nd\t1\n");
     left(&["--to", "b"], b"d\t1\n");
     left(&["--from", "x", "--to", "x"], b"d\t1\n");
+    let stats: serde_json::Value =
+        serde_json::from_slice(&work.ok(&["stats", "db", "--json"])).unwrap();
+    let levels = stats["keyspaces"][0]["levels"].as_array().unwrap();
+    let told = levels
+        .iter()
+        .map(|level| level["range_tombstones"].as_u64());
+    assert!(told.sum::<Option<u64>>().unwrap() >= 4, "{stats}");
     let inverted = work.fails(2, &["delete", "db", "--from", "z", "--to", "a"]);
     assert!(
         inverted.contains("begins at key z and ends before it"),
@@ -531,6 +538,9 @@ fn operands_are_merged_by_the_operator_that_a_keyspace_keeps() {
     work.ok(&["merge", "db", "visits", "-2"]);
     assert_eq!(work.ok(&["get", "db", "visits", "--number"]), b"3");
     assert_eq!(work.ok(&["get", "db", "visits"]), 3i64.to_le_bytes());
+    let stats = String::from_utf8(work.ok(&["stats", "db"])).unwrap();
+    // With nothing below it the first became a value.
+    assert!(stats.contains("operands in tables: 1\n"), "{stats}");
     let refused = work.run(&["merge", "db", "visits", "many"]);
     assert!(refused.code == 2 && refused.stderr.contains("integer"));
     let refused = work.run(&["merge", "db", "visits", "1", "--operator", "append"]);

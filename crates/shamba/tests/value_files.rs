@@ -404,6 +404,25 @@ fn a_value_larger_than_memory_is_put_and_read_under_4_mib() {
 }
 
 /// 4 MiB: values of more than 256 KiB are not written whole, and iterators have 1 MiB.
+/// What is held of a database that was closed reads nothing more, and says so.
+#[test]
+fn a_reader_of_a_value_ends_with_its_database() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    db.put_reader("long", stream(1 << 20)).unwrap();
+    let mut reader = db.get_reader("long").unwrap().unwrap();
+    let mut piece = [0; 1000];
+    reader.read_exact(&mut piece).unwrap();
+    assert_eq!(piece[999], byte_at(999));
+    db.close().unwrap();
+    let mut rest = Vec::new();
+    let error = reader.read_to_end(&mut rest).unwrap_err();
+    let is_closed = error.get_ref().and_then(|inner| inner.downcast_ref());
+    assert!(matches!(is_closed, Some(Error::Closed)), "{error:?}");
+    drop(reader);
+    check_stream(open(&fs).get_reader("long").unwrap().unwrap(), 0, 1 << 20);
+}
+
 fn under_4_mib(fs: Arc<dyn shamba::fs::Fs>) -> Options {
     Options::new()
         .fs(fs)
