@@ -1,7 +1,7 @@
 //! What was written, in order, and which of its prefixes a recovered database may be.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shamba::{Clock, Db, ManualClock, Result, Transaction, WriteBatch, WriteOptions};
 
@@ -90,6 +90,10 @@ impl Written {
 /// Values that begin so are there for [`LIFE`] from the epoch on: by the system's clock, never.
 pub const EXPIRES: &str = "for a minute: ";
 pub const LIFE: Duration = Duration::from_secs(60);
+/// And those for so long: for every test.
+#[allow(dead_code, reason = "of some programs")]
+pub const STAYS: &str = "for a century: ";
+const CENTURY: Duration = Duration::from_secs(200 * 365 * 24 * 60 * 60);
 
 /// Batches in the order they were written, and what time it is.
 #[derive(Debug, Default, Clone)]
@@ -173,7 +177,17 @@ impl History {
     }
 }
 
-/// Whether a value has a time to live.
+/// Until when a value is there that has a time to live.
+fn until(value: &[u8]) -> Option<SystemTime> {
+    if expires(value) {
+        return Some(UNIX_EPOCH + LIFE);
+    }
+    value
+        .starts_with(STAYS.as_bytes())
+        .then(|| UNIX_EPOCH + CENTURY)
+}
+
+/// Whether a value is there for a minute.
 pub fn expires(value: &[u8]) -> bool {
     value.starts_with(EXPIRES.as_bytes())
 }
@@ -184,10 +198,10 @@ pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
     for (name, key, write) in ops {
         let keyspace = db.keyspace(name)?;
         match write {
-            Write::Put(value) if expires(value) => {
-                batch.put_until_in(&keyspace, key, value, UNIX_EPOCH + LIFE);
-            }
-            Write::Put(value) => batch.put_in(&keyspace, key, value),
+            Write::Put(value) => match until(value) {
+                Some(until) => batch.put_until_in(&keyspace, key, value, until),
+                None => batch.put_in(&keyspace, key, value),
+            },
             Write::Delete => batch.delete_in(&keyspace, key),
             Write::Merge(operand) => batch.merge_in(&keyspace, key, operand),
             Write::DeleteRange(to) => batch.delete_range_in(&keyspace, key..to)?,
@@ -200,7 +214,7 @@ pub fn to_batch(db: &Db, ops: &[BatchOp]) -> Result<WriteBatch> {
 /// small budget has room for, none of which has a time to live of its own.
 pub fn fits_transaction(ops: &[BatchOp]) -> bool {
     let other = |(.., write): &BatchOp| match write {
-        Write::Put(value) => expires(value) || value.len() > 24 << 10,
+        Write::Put(value) => until(value).is_some() || value.len() > 24 << 10,
         _ => false,
     };
     ops.len() <= 12 && !ops.iter().any(other)
