@@ -14,7 +14,7 @@ use std::time::Duration;
 use shamba::{Db, Durability, Error, MemoryBudget, Options, WriteOptions};
 
 use crate::common::history::{
-    BatchOp, EXPIRES, STAYS, Write, Written, fits_transaction, to_batch, write_as_transaction,
+    BatchOp, Write, Written, fits_transaction, life, to_batch, write_as_transaction,
 };
 use crate::common::story::Story;
 use crate::common::{
@@ -61,10 +61,7 @@ fn operations(n: u64) -> Vec<BatchOp> {
             let len = rng.below(60) as usize;
             Write::Merge(rng.bytes(len))
         }
-        30..38 => {
-            let kind = if rng.one_in(2) { EXPIRES } else { STAYS };
-            Write::Put([kind.as_bytes(), &rng.bytes(40)].concat())
-        }
+        30..38 => Write::Put([life(&mut rng).as_bytes(), &rng.bytes(40)].concat()),
         _ => {
             let len = match rng.below(400) {
                 // Under the two smaller budgets it goes into a file in pieces.

@@ -19,7 +19,7 @@ use clap::ValueEnum;
 use shamba::fs::{Effect, Fault, FaultError, Fs, MemFs, Op};
 use shamba::{Db, Durability, Options, WriteOptions};
 
-use crate::common::history::{BatchOp, EXPIRES, STAYS, Write};
+use crate::common::history::{BatchOp, Write, life};
 use crate::common::story::Story;
 use crate::common::{Rng, grouped_key, random_design, random_keyspace_options, random_options};
 use crate::{Kind, Tally};
@@ -93,10 +93,7 @@ fn random_batch(rng: &mut Rng, names: &[&'static str], number: usize) -> Vec<Bat
                 0 => Write::DeleteRange(grouped_key(at + rng.between(1, 12))),
                 1..6 => Write::Delete,
                 6..10 => Write::Merge(format!("{number}.{i},").into_bytes()),
-                10..12 => {
-                    let kind = if rng.one_in(2) { EXPIRES } else { STAYS };
-                    Write::Put(format!("{kind}{number}.{i}").into_bytes())
-                }
+                10..12 => Write::Put(format!("{}{number}.{i}", life(rng)).into_bytes()),
                 _ => {
                     let value = format!("{number}.{i}:").into_bytes();
                     let filling = if long == Some(i) {

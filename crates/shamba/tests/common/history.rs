@@ -91,9 +91,14 @@ impl Written {
 pub const EXPIRES: &str = "for a minute: ";
 pub const LIFE: Duration = Duration::from_secs(60);
 /// And those for so long: for every test.
-#[allow(dead_code, reason = "of some programs")]
-pub const STAYS: &str = "for a century: ";
+const STAYS: &str = "for a century: ";
 const CENTURY: Duration = Duration::from_secs(200 * 365 * 24 * 60 * 60);
+
+/// How a value begins that has a time to live.
+#[allow(dead_code, reason = "of some programs")]
+pub fn life(rng: &mut Rng) -> &'static str {
+    if rng.one_in(2) { EXPIRES } else { STAYS }
+}
 
 /// Batches in the order they were written, and what time it is.
 #[derive(Debug, Default, Clone)]
