@@ -396,28 +396,37 @@ fn headlines(
 }
 
 /// Each claim that has ranges above 0 as a row: the paper's figure, or the upper end of its range,
-/// is 1.
+/// is 1. What is not comparable is there in a colour of its own.
 fn beside_the_papers(claims: &[(&str, &Claim)]) -> Dots {
     let mut dots = Dots {
         title: "The paper's figure or range, a tenth more and less (bar), and ours".into(),
         x: "times the paper's figure (the upper end of its range)".into(),
-        series: ["measured here", "by a model"].map(Series::new).into(),
+        series: [
+            "measured here",
+            "by a model",
+            "not comparable (the table says why)",
+        ]
+        .map(Series::new)
+        .into(),
         ..Dots::default()
     };
     for (paper, claim) in claims {
         let Some([(from, to), (least, most)]) = claim.ranges else {
             continue;
         };
-        let comparable = claim.verdict != Verdict::NotComparable;
-        if comparable && from > 0.0 && to > 0.0 && least > 0.0 {
+        if from > 0.0 && to > 0.0 && least > 0.0 {
             let row = dots.rows.len() as f64;
             // Of "at least" the paper's figure is 1, and the bar goes on to what was measured.
             let one = if to < UNBOUNDED { to } else { from };
             let to = if to < UNBOUNDED { to } else { from.max(most) };
             let mut ends = vec![(least / one, row), (most / one, row)];
             ends.dedup();
-            let by_model = claim.verdict == Verdict::ModelOnly;
-            dots.series[usize::from(by_model)].points.extend(ends);
+            let series = match claim.verdict {
+                Verdict::ModelOnly => 1,
+                Verdict::NotComparable => 2,
+                _ => 0,
+            };
+            dots.series[series].points.extend(ends);
             dots.rows.push(format!("{paper}: {}", claim.what));
             let bar = ((1.0 - TOLERANCE) * from / one, (1.0 + TOLERANCE) * to / one);
             dots.spans.push(Some(bar));
@@ -535,16 +544,17 @@ mod tests {
         assert_eq!(dots.spans[0], Some((0.9 * 0.625, 1.1)));
         assert_eq!(dots.series[0].points, [(0.5, 0.0), (0.75, 0.0)]);
         assert_eq!(dots.series[1].points, [(0.5, 1.0), (0.75, 1.0)]);
-        // What cannot be compared is not drawn, and "at least" goes on to what was measured.
+        // What cannot be compared is told apart, and "at least" goes on to what was measured.
         let apart = range.without_verdict("other keys");
         let least = Claim::from_on("times", 2.0, &[3.0]);
         let dots = beside_the_papers(&[("four", &apart), ("five", &least)]);
-        assert_eq!(dots.rows, ["five: times"]);
+        assert_eq!(dots.rows, ["four: reads saved, %", "five: times"]);
         assert_eq!(
-            dots.spans[0].map(|(from, to)| (from, (to * 100.0).round())),
+            dots.spans[1].map(|(from, to)| (from, (to * 100.0).round())),
             Some((0.9, 165.0))
         );
-        assert_eq!(dots.series[0].points, [(1.5, 0.0)]);
+        assert_eq!(dots.series[0].points, [(1.5, 1.0)]);
+        assert_eq!(dots.series[2].points, [(0.5, 0.0), (0.75, 0.0)]);
         let known = crate::reproduce::all();
         for [name, _] in &CATALOGUE.headlines {
             assert!(known.iter().any(|known| known.name == *name), "{name}");

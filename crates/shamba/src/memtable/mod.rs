@@ -86,7 +86,7 @@ impl Memtable {
     }
 
     /// The bytes that range tombstones take beside their own, once there is one.
-    pub(crate) const RANGES_BYTES: usize = HEAD_BYTES + PAGE + size_of::<RangeList>();
+    pub(crate) const RANGES_BYTES: usize = HEAD_BYTES + PAGE;
 
     /// The bytes that a range tombstone with ends of such lengths takes at most, as the key and
     /// value of one entry, beside [`Self::boundary_bytes`].

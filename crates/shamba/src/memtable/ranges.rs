@@ -38,7 +38,7 @@ const COVER_BYTES: usize = size_of::<SeqNo>();
 
 /// How many marks there are, which boundaries share. With half of them ranges that are written to
 /// again have twice as many others gone through entry by entry; each takes eight bytes.
-const MARKS: usize = 64;
+const MARKS: usize = 16;
 
 /// The range tombstones of a memtable.
 #[derive(Debug)]
