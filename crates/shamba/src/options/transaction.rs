@@ -1,6 +1,26 @@
 //! How transactions run.
 
 /// What a transaction must not miss of others' writes.
+///
+/// What the literature calls anomalies, by the isolation that prevents or allows them (printed by
+/// `cargo test -p shamba --test isolation anomalies -- --nocapture`, which tries each):
+///
+/// | anomaly | serializable | snapshot |
+/// |---|---|---|
+/// | G0, dirty write | prevented | prevented |
+/// | G1a, aborted read | prevented | prevented |
+/// | G1b, intermediate read | prevented | prevented |
+/// | G1c, circular information flow | prevented | prevented |
+/// | OTV, observed transaction vanishes | prevented | prevented |
+/// | PMP, predicate read twice | prevented | prevented |
+/// | PMP, predicate written | prevented | prevented |
+/// | P4, lost update | prevented | prevented |
+/// | P4, lost insert | prevented | prevented |
+/// | G-single, read skew | prevented | prevented |
+/// | G-single, read skew and a write | prevented | prevented |
+/// | G2-item, write skew | prevented | allowed |
+/// | G2, write skew over predicates | prevented | allowed |
+/// | G2, read-only anomaly | prevented | allowed |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]

@@ -101,6 +101,29 @@ impl Versions {
         versions.drain(..needed);
     }
 
+    /// The keys whose newest version is a put, its moment and its value.
+    pub fn newest_puts(&self) -> Vec<(Vec<u8>, u64, Bytes)> {
+        let newest = self.0.iter().filter_map(|(key, versions)| {
+            let (at, write) = versions.last()?;
+            match write {
+                Write::Put(value, _) => Some((key.clone(), *at, value.clone())),
+                Write::Delete | Write::Merge(_) => None,
+            }
+        });
+        newest.collect()
+    }
+
+    /// Makes of a key's newest put one of this value, which expires when that does, or of none a
+    /// deletion, as if it had been so from the start.
+    pub fn filter(&mut self, key: &[u8], value: Option<&[u8]>) {
+        if let Some((_, newest)) = self.0.get_mut(key).and_then(|versions| versions.last_mut()) {
+            *newest = match (&newest, value) {
+                (Write::Put(_, expiry), Some(value)) => Write::Put(value.into(), *expiry),
+                _ => Write::Delete,
+            };
+        }
+    }
+
     /// How many operands there are above a key's last put or delete.
     pub fn operands_of(&self, key: &[u8]) -> usize {
         let newest_first = self.0.get(key).into_iter().flatten().rev();

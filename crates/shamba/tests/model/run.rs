@@ -1,5 +1,6 @@
 //! One case: a database, its reference, and steps that act on both and compare.
 
+mod filters;
 mod merges;
 mod prefixes;
 mod ranges;
@@ -15,8 +16,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shamba::fs::{Fs, MemFs, OsFs};
 use shamba::{
-    CompactionDecision, Db, Durability, Error, IterOptions, Keyspace, KeyspaceOptions, ManualClock,
-    MemoryBudget, Options, Role, Snapshot, ValueReader, WriteBatch, WriteOptions,
+    Db, Durability, Error, IterOptions, Keyspace, KeyspaceOptions, ManualClock, MemoryBudget,
+    Options, Role, Snapshot, ValueReader, WriteBatch, WriteOptions,
 };
 
 use crate::common::{
@@ -24,6 +25,7 @@ use crate::common::{
     random_keyspace_options, random_options,
 };
 use crate::reference::{Bytes, Cursor, Expiry, KeyspaceRef, NEVER, Point, Write};
+use filters::Decisions;
 use transactions::HeldTransaction;
 
 /// Where the database lies.
@@ -84,6 +86,9 @@ pub struct Run {
     rng: Rng,
     storage: Storage,
     threads: usize,
+    /// The keyspace with a compaction filter.
+    filtered: Option<&'static str>,
+    decisions: Decisions,
     db: Option<Db>,
     budget: u64,
     /// What bounds memory: the budget, or a larger one before it until no more than half of the
@@ -124,6 +129,8 @@ impl Run {
             rng,
             storage,
             threads,
+            filtered: None,
+            decisions: Decisions::default(),
             db: None,
             budget: 0,
             bound: 0,
@@ -157,9 +164,7 @@ impl Run {
             .keyspace(self.keyspace_options());
         options = self.with_operators(options);
         options = self.with_prefixes(options);
-        if self.rng.one_in(3) {
-            options = options.compaction_filter(*self.rng.pick(&NAMES), same);
-        }
+        options = self.with_filter(options);
         let mut named = vec!["default"];
         for name in NAMES {
             if self.rng.one_in(2) {
@@ -293,15 +298,22 @@ impl Run {
         (*self.rng.pick(&names)).clone()
     }
 
+    /// The moments at which somebody reads.
+    fn held(&self) -> impl Iterator<Item = u64> {
+        let snapshots = self.snapshots.iter().map(|held| held.at.at);
+        let iters = self.iters.iter().map(|held| held.model.at.at);
+        let transactions = self.transactions.iter().map(|held| held.at.at);
+        snapshots.chain(iters).chain(transactions)
+    }
+
     /// The moment at or after which every reader reads.
     fn oldest_held(&self) -> u64 {
-        let held = self
-            .snapshots
-            .iter()
-            .map(|held| held.at.at)
-            .chain(self.iters.iter().map(|held| held.model.at.at))
-            .chain(self.transactions.iter().map(|held| held.at.at));
-        held.min().unwrap_or(self.now).min(self.now)
+        self.held().min().unwrap_or(self.now).min(self.now)
+    }
+
+    /// The moment at or before which every reader reads.
+    fn newest_held(&self) -> Option<u64> {
+        self.held().max()
     }
 
     fn record(&mut self, name: &str, key: &[u8], value: Option<(&[u8], Expiry)>) {
@@ -317,7 +329,8 @@ impl Run {
 
     pub fn step(&mut self) {
         let (name, step): (&'static str, fn(&mut Self)) = match self.rng.below(1000) {
-            0..220 => ("put", Self::put),
+            0..219 => ("put", Self::put),
+            219 => ("filter", Self::filter),
             220..300 => ("merge", Self::merge),
             300..356 => ("delete", Self::delete),
             356..380 => ("delete a range", Self::delete_range),
@@ -404,7 +417,7 @@ impl Run {
         if streamed {
             let most = 30_000.min(self.least_budget / 16);
             let len = self.rng.below(most + 1);
-            value = self.rng.bytes(len as usize);
+            value = self.rng.bytes(len as usize | 1);
         } else if self.rng.one_in(200) {
             value = self.long_value();
         }
@@ -1015,17 +1028,6 @@ fn read_whole(mut reader: ValueReader) -> Vec<u8> {
     let mut value = Vec::new();
     reader.read_to_end(&mut value).unwrap();
     value
-}
-
-/// Changes nothing, some of it by writing it anew.
-fn same(key: &[u8], value: &[u8]) -> CompactionDecision {
-    // Of longer ones there may be no room for another.
-    match key.last() {
-        Some(last) if last % 3 == 0 && value.len() < 1 << 10 => {
-            CompactionDecision::Change(value.to_vec())
-        }
-        _ => CompactionDecision::Keep,
-    }
 }
 
 fn at_time(millis: u64) -> SystemTime {
