@@ -1,5 +1,5 @@
-//! A compaction filter that decides: what it removes or changes is gone or changed for all who begin
-//! to read later, and as it was for those who hold an older moment.
+//! A compaction filter that decides: what it removes or changes is so for all who begin to read
+//! later, and as it was for those who hold an older moment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -51,8 +51,8 @@ impl Run {
         })
     }
 
-    /// Values that come through readers have an odd length and others that a filter may change an
-    /// even one, since it is not asked about values in pieces.
+    /// Whether a filter is asked about a value for sure: those that come through readers, which may
+    /// be in pieces, have an odd length.
     pub(super) fn is_filtered(value: &[u8]) -> bool {
         value.len() <= LONGEST_FILTERED && value.len().is_multiple_of(2)
     }
