@@ -142,9 +142,9 @@ pub enum Error {
         needed: Option<u64>,
     },
     /// A value is longer than can be written whole under the present memory budget, where it must
-    /// be: as an operand, in a transaction, by comparing and swapping, by a compaction filter, and
-    /// in a batch past 64 MiB. Else [`Db::put`](crate::Db::put) and
-    /// [`Db::write`](crate::Db::write) put it into a file of its own.
+    /// be: as an operand, by a compaction filter, and in a batch past 64 MiB. Else
+    /// [`Db::put`](crate::Db::put), [`Db::write`](crate::Db::write) and
+    /// [`Transaction::put`](crate::Transaction::put) put it into a file of its own.
     #[error(
         "a value of {len} bytes is too large: at most {max} bytes are allowed (64 MiB, and a sixteenth of the memory budget); split it, or put it by itself, with `put`{}",
         or_raise(*needed)

@@ -307,7 +307,7 @@
 //! | a key | 65,535 bytes, and a 64th of the budget |
 //! | a value | any; past a sixteenth of the budget, and 64 MiB, in a file of its own |
 //! | a value in a batch | 64 MiB |
-//! | an operand, a value in a transaction | 64 MiB, and a sixteenth of the budget |
+//! | an operand, what a compaction filter makes of a value | 64 MiB, and a sixteenth of the budget |
 //! | a batch | 256 MiB in memory ([`WriteBatch::memory`]), and three eighths of the budget |
 //! | a transaction | a batch; and with what it read, and all iterators, a quarter of the budget |
 //! | the budget | from [`MIN_MEMORY`] on |

@@ -627,11 +627,15 @@ fn sizes_are_refused_when_they_are_put() {
     assert!(matches!(tx.delete(&long), Err(Error::KeyTooLarge { .. })));
     let huge = vec![0; 65 << 20];
     assert!(matches!(
-        tx.put("b", &huge),
-        Err(Error::ValueTooLarge { .. })
+        tx.merge("b", &huge),
+        Err(Error::ValueTooLarge { .. } | Error::MergeOperator { .. })
     ));
+    // One of values is only where it is written.
+    tx.put("b", &huge).unwrap();
     tx.commit().unwrap();
-    assert_eq!(db.len().unwrap(), 1);
+    assert_eq!(db.len().unwrap(), 2);
+    let b = db.get_reader("b").unwrap().unwrap();
+    assert_eq!(b.len(), 65 << 20);
 }
 
 #[test]

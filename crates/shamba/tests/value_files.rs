@@ -15,9 +15,9 @@ use shamba::fs::{
     BlockKind, Effect, Fault, FaultError, FaultFs, Faults, Fs as _, MemFs, MeteredFs, Op,
 };
 use shamba::{
-    Append, CompactionDecision, CompactionFilter, Db, Error, IterOptions, KeyspaceOptions,
-    ManualClock, MemoryBudget, Options, Prefix, RecoveryMode, Role, Value, ValueStatistics,
-    WriteBatch, WriteOptions,
+    Append, CompactionDecision, CompactionFilter, Db, Error, Isolation, IterOptions,
+    KeyspaceOptions, ManualClock, MemoryBudget, Options, Prefix, RecoveryMode, Role, Transaction,
+    TransactionOptions, Value, ValueStatistics, WriteBatch, WriteOptions,
 };
 
 const KIB: usize = 1 << 10;
@@ -444,6 +444,30 @@ fn batch_of_long_values(db: &Db) -> WriteBatch {
     batch
 }
 
+/// The same as a transaction, in which more was written that is taken back.
+fn transaction_of_long_values(db: &Db) -> shamba::Result<Transaction> {
+    let films = db.keyspace("films").unwrap();
+    let mut transaction = db.transaction();
+    transaction.put("first", value(1, 300 * KIB))?;
+    transaction.put_reader_in(&films, "first", &value(2, 1500 * KIB)[..])?;
+    transaction.set_savepoint();
+    transaction.put_in(&films, "first", value(4, 600 * KIB))?;
+    transaction.rollback_to_savepoint()?;
+    transaction.put("short", "1")?;
+    transaction.delete("gone")?;
+    transaction.put("first", value(3, 400 * KIB))?;
+    transaction.merge("list", "b")?;
+    Ok(transaction)
+}
+
+fn write_batch(db: &Db, options: WriteOptions) -> shamba::Result<()> {
+    db.write_with(batch_of_long_values(db), options)
+}
+
+fn commit_transaction(db: &Db, options: WriteOptions) -> shamba::Result<()> {
+    transaction_of_long_values(db)?.commit_with(options)
+}
+
 /// Whether all of the batch is there, which part of it never is alone.
 fn is_written(db: &Db) -> bool {
     let get = |key: &str| db.get(key).unwrap().map(Value::into_vec);
@@ -474,6 +498,17 @@ fn before_long_values(fs: Arc<dyn shamba::fs::Fs>) -> Db {
 
 #[test]
 fn a_batch_with_long_values_is_there_whole_or_not_at_all() {
+    assert!(fail_at_every_operation(write_batch) > 30);
+}
+
+#[test]
+fn a_transaction_with_long_values_is_there_whole_or_not_at_all() {
+    assert!(fail_at_every_operation(commit_transaction) > 30);
+}
+
+/// Has a write of long values fail at each of its operations on storage; how often it did and more
+/// could be written.
+fn fail_at_every_operation(write: fn(&Db, WriteOptions) -> shamba::Result<()>) -> usize {
     let mut failures = 0;
     for op in [Op::Append, Op::Create, Op::Sync, Op::SyncDir] {
         for after in 0..1000 {
@@ -483,8 +518,7 @@ fn a_batch_with_long_values_is_there_whole_or_not_at_all() {
             let before = tables(&fs);
             let fault = Fault::new(Effect::Fail(FaultError::ENOSPC)).on(op);
             faults.add(fault.after(after));
-            let batch = batch_of_long_values(&db);
-            let written = db.write_with(batch, WriteOptions::synced());
+            let written = write(&db, WriteOptions::synced());
             assert!(written.is_ok() || faults.fired() > 0, "{written:?}");
             // What a sync failed for stops writes, and then nobody knows.
             if written.is_ok() || db.stats().writes_stopped.is_none() {
@@ -493,7 +527,7 @@ fn a_batch_with_long_values_is_there_whole_or_not_at_all() {
             if written.is_err() && db.stats().writes_stopped.is_none() {
                 assert_eq!(tables(&fs), before, "files are left, {op:?} {after}");
                 failures += 1;
-                db.write(batch_of_long_values(&db)).unwrap();
+                write(&db, WriteOptions::default()).unwrap();
                 assert!(is_written(&db));
             }
             let crashed = under_4_mib(Arc::new(fs.crash_clone(after)));
@@ -505,7 +539,105 @@ fn a_batch_with_long_values_is_there_whole_or_not_at_all() {
             }
         }
     }
-    assert!(failures > 30, "{failures}");
+    failures
+}
+
+#[test]
+fn a_transaction_reads_its_long_values_and_leaves_no_file_unless_it_is_committed() {
+    let fs = MemFs::new();
+    let db = before_long_values(Arc::new(fs.clone()));
+    let (long, other) = (value(1, 300 * KIB), value(2, 400 * KIB));
+    let before = tables(&fs);
+    let reads = |tx: &Transaction, wanted: &[u8]| {
+        assert!(*tx.get("first").unwrap().unwrap() == *wanted);
+        assert!(
+            *tx.multi_get(&["gone", "first"]).unwrap()[1]
+                .as_deref()
+                .unwrap()
+                == *wanted
+        );
+        assert!(tx.contains_key("first").unwrap());
+        let mut pieces = Vec::new();
+        let reader = tx.get_reader("first").unwrap();
+        reader.unwrap().read_to_end(&mut pieces).unwrap();
+        assert!(pieces == wanted);
+        let forward = tx.iter().map(|entry| entry.unwrap());
+        let mut all: Vec<_> = forward
+            .map(|(key, value)| (key, value.into_vec()))
+            .collect();
+        assert!(all[0] == (b"first".to_vec(), wanted.to_vec()));
+        let backward = tx.iter().rev().map(|entry| entry.unwrap());
+        let backward = backward.map(|(key, value)| (key, value.into_vec()));
+        all.reverse();
+        assert!(all == backward.collect::<Vec<_>>());
+        let keys = tx.iter_with(IterOptions::default().keys_only(true));
+        assert_eq!(keys.count(), 3);
+    };
+    for isolation in [Isolation::Serializable, Isolation::Snapshot] {
+        let mut tx = db.transaction_with(TransactionOptions::new().isolation(isolation));
+        tx.put("first", &long).unwrap();
+        assert!(tables(&fs) > before);
+        reads(&tx, &long);
+        tx.set_savepoint();
+        tx.put_reader("first", &other[..]).unwrap();
+        reads(&tx, &other);
+        tx.rollback_to_savepoint().unwrap();
+        reads(&tx, &long);
+        // What is merged into it, it is merged into.
+        tx.merge("first", "and more").unwrap();
+        reads(&tx, &[&long[..], b"and more"].concat());
+        // What others read, flush and merge meanwhile does not concern it.
+        assert_eq!(db.get("first").unwrap().as_deref(), Some(&b"0"[..]));
+        db.flush().unwrap();
+        db.compact_range(None, None).unwrap();
+        reads(&tx, &[&long[..], b"and more"].concat());
+        drop(tx);
+        assert_eq!(
+            (tables(&fs), values(&db).files),
+            (before, 0),
+            "{isolation:?}"
+        );
+    }
+    // One that has a conflict leaves none either.
+    let mut tx = db.transaction();
+    tx.get("first").unwrap();
+    tx.put("first", &long).unwrap();
+    db.put("first", "0").unwrap();
+    assert!(matches!(tx.commit(), Err(Error::Conflict { .. })));
+    assert_eq!((tables(&fs), values(&db).files), (before, 0));
+    // Nor one that outlives its database, once this is opened again.
+    let mut tx = db.transaction();
+    tx.put("first", &long).unwrap();
+    let reader = tx.get_reader("first").unwrap();
+    db.close().unwrap();
+    drop(tx);
+    assert!(reader.unwrap().read_to_end(&mut Vec::new()).is_err());
+    let db = under_4_mib(Arc::new(fs.clone())).open("/db").unwrap();
+    db.verify().unwrap().check().unwrap();
+    assert_eq!(values(&db).files, 0);
+    // One that is committed does, and a reader outlives it.
+    let mut tx = db.transaction();
+    tx.put_reader("film", stream(20 << 20)).unwrap();
+    let mine = tx.get_reader("film").unwrap().unwrap();
+    tx.commit().unwrap();
+    check_stream(mine, 0, 20 << 20);
+    check_stream(db.get_reader("film").unwrap().unwrap(), 0, 20 << 20);
+    let memory = db.stats().memory.budget;
+    assert!(memory.overdraft == 0, "{memory:?}");
+}
+
+#[test]
+fn a_long_value_is_swapped_and_updated() {
+    let db = before_long_values(Arc::new(MemFs::new()));
+    let (long, longer) = (value(1, 300 * KIB), value(2, 400 * KIB));
+    let swapped = db.compare_and_swap("first", Some(b"0"), Some(&long));
+    assert!(swapped.unwrap().is_ok());
+    let before = db.fetch_update("first", |value| {
+        assert!(value.unwrap() == long);
+        Some(&longer)
+    });
+    assert!(*before.unwrap().unwrap() == *long);
+    assert!(*db.get("first").unwrap().unwrap() == *longer);
 }
 
 #[test]

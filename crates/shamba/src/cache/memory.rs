@@ -97,8 +97,8 @@ impl MemoryBudget {
     /// without memory; only what passes the larger of the two counts as
     /// [`overdraft`](MemoryStats::overdraft). From then on the new one alone is the bound.
     ///
-    /// New operands, and values in transactions, may be a sixteenth of the new budget long; longer
-    /// ones stored before stay readable.
+    /// New operands may be a sixteenth of the new budget long; longer ones stored before stay
+    /// readable.
     /// Into how many parts the cache is cut for its threads stays as the first budget decided.
     ///
     /// ```

@@ -16,7 +16,7 @@ use crate::base::pointer::MAX_POINTER_LEN;
 use crate::budget::{MIN_MEMORY, most_of_value};
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
-use file::{Streamed, UnpointedFile, stream};
+pub(super) use file::{Streamed, UnpointedFile, stream};
 
 /// Sets a key of a keyspace to all that a reader gives.
 pub(super) fn put_reader(
@@ -34,7 +34,7 @@ pub(super) fn put_reader(
         Streamed::File(file) => {
             let of = (keyspace, db.shared().id());
             let written = writes.write_pointer(of, key, file.pointer, options);
-            file.settle(&written);
+            file.settle(db, &written);
             written
         }
     }
@@ -81,17 +81,17 @@ pub(super) fn write(db: &DbInner, batch: WriteBatch, options: WriteOptions) -> R
     drop(batch);
     let written = pointing.and_then(|pointing| db.writes().write(pointing, options));
     for file in files {
-        file.settle(&written);
+        file.settle(db, &written);
     }
     written
 }
 
 /// The same batch, but for entries that point to the long values of it, each in a file.
 #[cold]
-fn point_to_files<'a>(
-    db: &'a DbInner,
+fn point_to_files(
+    db: &DbInner,
     batch: &WriteBatch,
-    files: &mut Vec<UnpointedFile<'a>>,
+    files: &mut Vec<UnpointedFile>,
 ) -> Result<WriteBatch> {
     let most = db.writes().max_value();
     let kept = check(db, batch, most)?;

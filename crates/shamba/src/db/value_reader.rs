@@ -3,10 +3,10 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use super::DbShared;
 use super::keyspaces::KeyspaceInner;
 use super::read::LocatedValue;
 use super::visibility::SnapshotPoint;
+use super::{DbShared, Value};
 use crate::error::Result;
 use crate::table::{LookupTotals, TableValue};
 use crate::version::FileMeta;
@@ -42,9 +42,16 @@ impl ValueReader {
         snapshot: Option<SnapshotPoint>,
     ) -> Result<Option<ValueReader>> {
         let reads = db.inner().reads();
-        let Some(value) = reads.locate(keyspace, key, snapshot)? else {
-            return Ok(None);
-        };
+        let value = reads.locate(keyspace, key, snapshot)?;
+        value.map(|value| ValueReader::new(db, value)).transpose()
+    }
+
+    /// Reads a value that is in memory.
+    pub(super) fn whole(db: &Arc<DbShared>, value: Value) -> Result<ValueReader> {
+        ValueReader::new(db, LocatedValue::Here(value))
+    }
+
+    pub(super) fn new(db: &Arc<DbShared>, value: LocatedValue) -> Result<ValueReader> {
         let mut reader = ValueReader {
             db: Arc::clone(db),
             value,
@@ -57,7 +64,7 @@ impl ValueReader {
             reader.piece_len = first.len().max(1) as u64;
             reader.piece = Some((0, first));
         }
-        Ok(Some(reader))
+        Ok(reader)
     }
 
     /// The bytes of the value.

@@ -51,28 +51,28 @@ fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> Result<usize> {
 }
 
 /// What a reader gave.
-pub(super) enum Streamed<'a> {
+pub(in crate::db) enum Streamed {
     /// Less than a piece.
     Short(Vec<u8>),
     /// More: a file.
-    File(UnpointedFile<'a>),
+    File(UnpointedFile),
 }
 
 /// A value file to which no entry points yet.
 #[must_use = "it is kept until it is settled"]
-pub(super) struct UnpointedFile<'a> {
-    db: &'a DbInner,
+#[derive(Debug)]
+pub(in crate::db) struct UnpointedFile {
     keyspace: Arc<KeyspaceInner>,
     number: u64,
-    pub(super) pointer: ValuePointer,
+    pub(in crate::db) pointer: ValuePointer,
 }
 
 /// Takes all that a reader gives for a key of a keyspace.
-pub(super) fn stream<'a>(
-    db: &'a DbInner,
+pub(in crate::db) fn stream(
+    db: &DbInner,
     keyspace: &Arc<KeyspaceInner>,
     from: &mut dyn Read,
-) -> Result<Streamed<'a>> {
+) -> Result<Streamed> {
     keyspace.check_alive()?;
     let shared = db.shared();
     shared.check_writable()?;
@@ -124,25 +124,24 @@ pub(super) fn stream<'a>(
     };
     added?;
     Ok(Streamed::File(UnpointedFile {
-        db,
         keyspace: Arc::clone(keyspace),
         number,
         pointer,
     }))
 }
 
-impl UnpointedFile<'_> {
+impl UnpointedFile {
     /// Has the memtable flushed once what it points to is much: of values written over the files
     /// stay until then, and a memtable of pointers takes long to fill.
-    fn flush_if_much_waits(&self) {
+    fn flush_if_much_waits(&self, db: &DbInner) {
         let keyspace = &self.keyspace;
         let buffer = keyspace.options().write_buffer;
-        let much = WAITING * buffer.min(max_memtable_bytes(self.db.shared().limit()));
+        let much = WAITING * buffer.min(max_memtable_bytes(db.shared().limit()));
         let waiting = keyspace.pending_values().bytes();
         if waiting <= much {
             return;
         }
-        let mut writer = self.db.memtables().lock();
+        let mut writer = db.memtables().lock();
         // Where flushes lag it waits for them, as memtables do.
         let lag = waiting > 2 * much;
         let is_due = {
@@ -152,16 +151,16 @@ impl UnpointedFile<'_> {
         // No state is held here: files that it names could not be removed.
         if is_due {
             // Whatever keeps it from being flushed, the value is written; later writes are told.
-            let _ = self.db.background().freeze(&mut writer, keyspace, 0);
+            let _ = db.background().freeze(&mut writer, keyspace, 0);
             drop(writer);
-            if !self.db.shared().has_threads() {
-                self.db.background().work_inline();
+            if !db.shared().has_threads() {
+                db.background().work_inline();
             }
         }
     }
 
     /// The entry that points to it was written, or was not: then the file goes.
-    pub(super) fn settle(self, written: &Result<()>) {
+    pub(in crate::db) fn settle(self, db: &DbInner, written: &Result<()>) {
         match written {
             Ok(()) => {
                 // By now it is in a memtable, or in tables already.
@@ -172,16 +171,21 @@ impl UnpointedFile<'_> {
                 };
                 let newest = in_memory.max(self.keyspace.flushed_seq());
                 self.keyspace.pending_values().written(self.number, newest);
-                self.flush_if_much_waits();
+                self.flush_if_much_waits(db);
             }
-            // Where nobody knows what is in the log, the next open finds out.
-            Err(_) if self.db.shared().is_poisoned() => {}
-            Err(_) => {
-                self.keyspace.pending_values().give_up(self.number);
-                self.db.files().take_out_unused(&self.keyspace);
-                // Without threads nobody does before the next flush.
-                self.db.files().remove_obsolete();
-            }
+            Err(_) => self.give_up(db),
         }
+    }
+
+    /// No entry is to point to it: it goes. Where nobody knows what is in the log, and once the
+    /// database is closed, the next open finds out.
+    pub(in crate::db) fn give_up(self, db: &DbInner) {
+        if db.shared().check_writable().is_err() {
+            return;
+        }
+        self.keyspace.pending_values().give_up(self.number);
+        db.files().take_out_unused(&self.keyspace);
+        // Without threads nobody does before the next flush.
+        db.files().remove_obsolete();
     }
 }

@@ -71,11 +71,7 @@ impl ReadPath {
                 let found = match found {
                     Some(Found::Operand) => Some(reader.find_merged(key)?),
                     Some(Found::Pointer) if reader.pointer.get().is_in_pieces() => {
-                        let pointer = reader.pointer.get();
-                        let held = reader.state.version.value_files().get(pointer.file);
-                        let held = held.ok_or_else(|| no_file(&self.tables, pointer))?;
-                        let file = held.file.clone();
-                        return Ok(Some(LocatedValue::InPieces { file, pointer }));
+                        return reader.pieces().map(Some);
                     }
                     Some(Found::Pointer) => Some(reader.find_pointed(key)?),
                     found => found,
@@ -83,6 +79,31 @@ impl ReadPath {
                 Ok(found.and_then(Found::into_value).map(LocatedValue::Here))
             });
             (u64::from(matches!(found, Ok(Some(_)))), found)
+        })
+    }
+
+    /// Where the pieces of a value are to which no entry of the tree points yet.
+    pub(in crate::db) fn locate_pointed(
+        &self,
+        keyspace: &KeyspaceInner,
+        pointer: ValuePointer,
+    ) -> Result<LocatedValue> {
+        self.read(keyspace, None, 1, |reader| {
+            reader.pointer.set(pointer);
+            (1, reader.pieces())
+        })
+    }
+
+    /// The value of a key to which no entry of the tree points yet.
+    pub(in crate::db) fn get_pointed(
+        &self,
+        keyspace: &KeyspaceInner,
+        key: &[u8],
+        pointer: ValuePointer,
+    ) -> Result<Value> {
+        self.read(keyspace, None, 1, |reader| {
+            reader.pointer.set(pointer);
+            (1, reader.pointed_value(key))
         })
     }
 
@@ -118,11 +139,24 @@ impl PointReader<'_> {
     /// The value of a key to which the pointer leads that was found last.
     #[cold]
     pub(super) fn find_pointed(&mut self, key: &[u8]) -> Result<Found> {
+        self.pointed_value(key).map(Found::Value)
+    }
+
+    /// Where the pieces are of the value to which the pointer leads that was found last.
+    fn pieces(&self) -> Result<LocatedValue> {
+        let pointer = self.pointer.get();
+        let held = self.state.version.value_files().get(pointer.file);
+        let held = held.ok_or_else(|| no_file(&self.path.tables, pointer))?;
+        let file = held.file.clone();
+        Ok(LocatedValue::InPieces { file, pointer })
+    }
+
+    fn pointed_value(&mut self, key: &[u8]) -> Result<Value> {
         let pointer = self.pointer.get();
         let values = self.state.version.value_files();
         let tables = &self.path.tables;
         let value = pointed(tables, values, (key, pointer), &mut self.totals)?;
-        Ok(Found::Value(Value::in_table(value)))
+        Ok(Value::in_table(value))
     }
 }
 

@@ -50,7 +50,7 @@ impl Transaction {
         }
         // What is no longer needed, and what the look may take, is there for it.
         let spare = own.index_bytes_with(0) + depends.keys.look_bytes();
-        let batch = own.into_batch();
+        let (batch, files) = own.into_batch();
         depends.memory.shrink(spare as u64);
         let done = if depends.keys.is_empty() {
             inner.writes().write(batch, options)
@@ -59,6 +59,7 @@ impl Transaction {
             look_for_changes(inner, watching.keys(), snapshot.point().seq)
                 .and_then(|()| inner.writes().write_watched(batch, options, &watching))
         };
+        files.settle(&done);
         let counter = match &done {
             Ok(()) => Counter::transactions,
             Err(Error::Conflict { .. }) => Counter::transaction_conflicts,

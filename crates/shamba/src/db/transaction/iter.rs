@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::Transaction;
 use super::own_writes::{OwnEntry, OwnRange};
-use super::{Transaction, merged};
 use crate::db::Value;
 use crate::db::iter::{Cursor, Iter, IterOptions};
 use crate::db::keyspaces::KeyspaceInner;
@@ -152,13 +152,14 @@ impl<'a> TransactionIter<'a> {
             let (key, value) = match (read.transpose()?, own) {
                 // What it merged, it merged into what is read, if that is not its own.
                 (read, Some((key, own))) => {
+                    let (transaction, keyspace) = (self.transaction, &sources.keyspace);
                     let value = match own {
-                        OwnEntry::Deleted => None,
+                        _ if own.is_deleted() => None,
                         _ if self.range.keys_only => Some(Value::owned(&[])),
-                        OwnEntry::Value(value) => Some(Value::owned(value)),
+                        OwnEntry::Base(own) => transaction.value_of(keyspace, key, own)?,
                         OwnEntry::Merged(own) => {
                             let below = read.as_ref().map(|(_, value)| &**value);
-                            Some(merged(&sources.keyspace, key, &own, below)?)
+                            Some(transaction.merged(keyspace, key, &own, below)?)
                         }
                     };
                     (key.to_vec(), value)

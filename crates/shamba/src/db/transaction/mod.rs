@@ -15,10 +15,12 @@
 mod commit;
 mod dependencies;
 mod iter;
+mod long_values;
 mod own_ranges;
 mod own_writes;
 mod ranges;
 mod retry;
+mod streams;
 
 use std::sync::Arc;
 
@@ -33,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::options::{Isolation, TransactionOptions};
 use dependencies::Dependencies;
 pub use iter::TransactionIter;
-use own_writes::{OwnEntry, OwnOperands, OwnWrites};
+use own_writes::{OwnBase, OwnEntry, OwnOperands, OwnWrites};
 pub use retry::CompareAndSwapError;
 
 /// Reads of one moment and writes of the next one, all or nothing.
@@ -215,11 +217,13 @@ impl Transaction {
         self.iter_in(keyspace, IterOptions::prefix(prefix))
     }
 
-    /// Sets a key of the default keyspace, once the transaction is committed.
+    /// Sets a key of the default keyspace, once the transaction is committed. A value longer than a
+    /// sixteenth of the memory budget goes into a file of its own at once, as by
+    /// [`Transaction::put_reader`].
     ///
     /// # Errors
-    /// [`Error::KeyTooLarge`], [`Error::ValueTooLarge`], [`Error::BatchTooLarge`] or
-    /// [`Error::TransactionTooLarge`]: the transaction is as it was before the call.
+    /// [`Error::KeyTooLarge`], [`Error::BatchTooLarge`] or [`Error::TransactionTooLarge`], and
+    /// [`Error::Io`] where a file is written: the transaction is as it was before the call.
     #[doc(alias = "insert")]
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let keyspace = self.default_keyspace().clone();
@@ -246,7 +250,8 @@ impl Transaction {
     /// snapshot isolation it depends on all keys that it writes.
     ///
     /// # Errors
-    /// As [`Transaction::put`]; [`Error::MergeOperator`] where the keyspace has none.
+    /// As [`Transaction::put`]; [`Error::ValueTooLarge`], and [`Error::MergeOperator`] where the
+    /// keyspace has none.
     pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         let keyspace = self.default_keyspace().clone();
         self.push_operand(&keyspace, key.as_ref(), operand.as_ref())
@@ -325,11 +330,10 @@ impl Transaction {
             self.inner().reads().get(keyspace, key, point)
         };
         match self.own_or_depend(keyspace, key, for_update)? {
-            Some(OwnEntry::Value(value)) => Ok(Some(Value::owned(value))),
-            Some(OwnEntry::Deleted) => Ok(None),
+            Some(OwnEntry::Base(own)) => self.value_of(keyspace, key, own),
             Some(OwnEntry::Merged(own)) => {
                 let below = if own.base.is_none() { below()? } else { None };
-                merged(keyspace, key, &own, below.as_deref()).map(Some)
+                self.merged(keyspace, key, &own, below.as_deref()).map(Some)
             }
             None => below(),
         }
@@ -338,10 +342,10 @@ impl Transaction {
     fn contains(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<bool> {
         // What it merged into a key is there whatever lies below.
         if let Some(own) = self.own.get(keyspace.id(), key) {
-            return Ok(!matches!(own, OwnEntry::Deleted));
+            return Ok(!own.is_deleted());
         }
         match self.own_or_depend(keyspace, key, false)? {
-            Some(own) => Ok(!matches!(own, OwnEntry::Deleted)),
+            Some(own) => Ok(!own.is_deleted()),
             None => {
                 let point = Some(self.snapshot.point());
                 self.inner().reads().contains_key(keyspace, key, point)
@@ -385,7 +389,7 @@ impl Transaction {
         let reads_below = match &own {
             None => true,
             Some(OwnEntry::Merged(own)) => own.base.is_none(),
-            Some(OwnEntry::Value(_) | OwnEntry::Deleted) => false,
+            Some(OwnEntry::Base(_)) => false,
         };
         let depends = self.isolation == Isolation::Serializable && reads_below;
         if depends || for_update {
@@ -417,9 +421,16 @@ impl Transaction {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<()> {
-        let database = self.make_room(key, value.unwrap_or_default())?;
-        self.own.push((keyspace, database), key, value);
-        Ok(())
+        let value_len = value.map_or(0, <[u8]>::len);
+        match (self.make_room((key.len(), value_len), 0), value) {
+            (Err(Error::ValueTooLarge { .. }), Some(mut value)) => {
+                self.push_reader(keyspace, key, &mut value)
+            }
+            (room, value) => {
+                self.own.push((keyspace, room?), key, value);
+                Ok(())
+            }
+        }
     }
 
     fn push_operand(
@@ -429,32 +440,42 @@ impl Transaction {
         operand: &[u8],
     ) -> Result<()> {
         keyspace.operator()?;
-        let database = self.make_room(key, operand)?;
+        let database = self.make_room((key.len(), operand.len()), 0)?;
         self.own.push_operand((keyspace, database), key, operand);
         Ok(())
     }
 
-    /// Has memory for an operation more; gives the number of the database.
-    fn make_room(&mut self, key: &[u8], value: &[u8]) -> Result<u64> {
+    /// Has memory for an operation more, with a key and a value of so many bytes, and for so many
+    /// bytes beside it; gives the number of the database.
+    fn make_room(&mut self, (key, value): (usize, usize), more: usize) -> Result<u64> {
         let inner = self.snapshot.shared().inner();
         let writes = inner.writes();
-        writes.check_sizes(key.len(), value.len())?;
-        writes.check_batch(self.own.memory_with(key.len(), value.len()))?;
-        let entry = (key.len(), value.len());
-        self.depends.get_mut().charge_with(&self.own, entry, 0)?;
+        writes.check_sizes(key, value)?;
+        writes.check_batch(self.own.memory_with(key, value))?;
+        let depends = self.depends.get_mut();
+        depends.charge_with(&self.own, (key, value), more)?;
         Ok(inner.shared().id())
     }
-}
 
-/// The value of a key once a transaction's operands are merged into what is its own, or else into
-/// what is below.
-fn merged(
-    keyspace: &KeyspaceInner,
-    key: &[u8],
-    own: &OwnOperands<'_>,
-    below: Option<&[u8]>,
-) -> Result<Value> {
-    let base = own.base.unwrap_or(below);
-    let value = keyspace.operator()?.merge(key, base, &own.operands)?;
-    Ok(Value::boxed(value.into()))
+    /// The value of a key once operands of the transaction are merged into what is its own, or else
+    /// into what is below.
+    fn merged(
+        &self,
+        keyspace: &KeyspaceInner,
+        key: &[u8],
+        own: &OwnOperands<'_>,
+        below: Option<&[u8]>,
+    ) -> Result<Value> {
+        let in_pieces;
+        let base = match own.base {
+            None => below,
+            Some(OwnBase::Value(value)) => Some(value),
+            Some(base @ (OwnBase::InPieces(_) | OwnBase::Deleted)) => {
+                in_pieces = self.value_of(keyspace, key, base)?;
+                in_pieces.as_deref()
+            }
+        };
+        let value = keyspace.operator()?.merge(key, base, &own.operands)?;
+        Ok(Value::boxed(value.into()))
+    }
 }

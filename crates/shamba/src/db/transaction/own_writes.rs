@@ -5,10 +5,14 @@ use std::collections::{BTreeMap, btree_map};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
+use super::long_values::LongValues;
 use super::own_ranges::OwnRanges;
 use crate::base::expiring::EXPIRY_BYTES;
 use crate::base::key::EntryKind;
+use crate::base::pointer::ValuePointer;
+use crate::db::DbShared;
 use crate::db::batch::{BatchEnd, BatchOps, OpKind, WriteBatch};
+use crate::db::in_pieces::UnpointedFile;
 use crate::db::iter::IterOptions;
 use crate::db::keyspaces::KeyspaceInner;
 #[cfg(doc)]
@@ -33,16 +37,24 @@ const MERGED_BYTES: usize = size_of::<MergedPlace>() + 5 * size_of::<Range<usize
 /// Where in the batch's bytes what was written of a key lies.
 #[derive(Debug, Clone)]
 enum WrittenPlace {
-    Value(Range<usize>),
-    Deleted,
+    Base(WrittenBase),
     Merged(Box<MergedPlace>),
+}
+
+/// What there is of a key without operands, or where in the batch's bytes it lies.
+#[derive(Debug, Clone)]
+enum WrittenBase {
+    Value(Range<usize>),
+    /// A pointer to a value in pieces.
+    Pointer(Range<usize>),
+    Deleted,
 }
 
 /// Where operands lie, and what they are merged into.
 #[derive(Debug, Clone)]
 struct MergedPlace {
-    /// A value, or nothing; none where that is what others have written.
-    base: Option<Option<Range<usize>>>,
+    /// None where that is what others have written.
+    base: Option<WrittenBase>,
     /// The oldest first.
     operands: Vec<Range<usize>>,
 }
@@ -52,7 +64,7 @@ impl WrittenPlace {
     fn bytes(&self) -> usize {
         match self {
             WrittenPlace::Merged(merged) => MERGED_BYTES + OPERAND_BYTES * merged.operands.len(),
-            WrittenPlace::Value(_) | WrittenPlace::Deleted => 0,
+            WrittenPlace::Base(_) => 0,
         }
     }
 }
@@ -60,16 +72,31 @@ impl WrittenPlace {
 /// What a transaction wrote of a key.
 #[derive(Debug)]
 pub(super) enum OwnEntry<'a> {
-    Value(&'a [u8]),
-    Deleted,
+    Base(OwnBase<'a>),
     Merged(OwnOperands<'a>),
+}
+
+/// The same without operands.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum OwnBase<'a> {
+    Value(&'a [u8]),
+    /// It lies in a file of its own.
+    InPieces(ValuePointer),
+    Deleted,
+}
+
+impl OwnEntry<'_> {
+    /// Whether it is that the key was deleted.
+    pub(super) fn is_deleted(&self) -> bool {
+        matches!(self, OwnEntry::Base(OwnBase::Deleted))
+    }
 }
 
 /// What a transaction merged into a key.
 #[derive(Debug)]
 pub(super) struct OwnOperands<'a> {
-    /// What it is merged into, if that is its own: a value, or nothing.
-    pub(super) base: Option<Option<&'a [u8]>>,
+    /// What it is merged into, if that is its own.
+    pub(super) base: Option<OwnBase<'a>>,
     /// The oldest first.
     pub(super) operands: Vec<&'a [u8]>,
 }
@@ -78,6 +105,8 @@ pub(super) struct OwnOperands<'a> {
 #[derive(Debug, Default)]
 pub(super) struct OwnWrites {
     batch: WriteBatch,
+    /// What it points to.
+    files: LongValues,
     places: BTreeMap<u32, BTreeMap<Box<[u8]>, WrittenPlace>>,
     /// Ranges deleted, by keyspace; what was written in them since is in `places`.
     ranges: BTreeMap<u32, OwnRanges>,
@@ -104,6 +133,7 @@ impl OwnWrites {
         self.batch.capacity_with(key + value)
             + self.index_bytes_with(key)
             + self.savepoints.capacity() * size_of::<(BatchEnd, usize)>()
+            + self.files.bytes()
     }
 
     /// What its keys take without the batch, with one more of a keyspace more. In a [`KeySet`] they
@@ -129,10 +159,29 @@ impl OwnWrites {
         self.batch.push(keyspace.id(), key, value);
         let end = self.batch.size();
         let place = match value {
-            Some(value) => WrittenPlace::Value(end - value.len()..end),
-            None => WrittenPlace::Deleted,
+            Some(value) => WrittenBase::Value(end - value.len()..end),
+            None => WrittenBase::Deleted,
         };
-        self.note(keyspace.id(), key, place);
+        self.note(keyspace.id(), key, WrittenPlace::Base(place));
+    }
+
+    /// Sets a key of a keyspace of a database to the value that is in a file.
+    pub(super) fn push_file(
+        &mut self,
+        (keyspace, database): (&Arc<KeyspaceInner>, u64),
+        key: &[u8],
+        (db, file): (&Arc<DbShared>, UnpointedFile),
+    ) {
+        self.batch.bind(keyspace, database);
+        let mut pointer = Vec::new();
+        file.pointer.put(&mut pointer);
+        self.batch.reserve(key.len() + pointer.len());
+        self.batch
+            .push_pointer(keyspace.id(), key, file.pointer, None);
+        self.files.push(db, file);
+        let end = self.batch.size();
+        let place = WrittenBase::Pointer(end - pointer.len()..end);
+        self.note(keyspace.id(), key, WrittenPlace::Base(place));
     }
 
     /// Merges an operand into a key of a keyspace of a database.
@@ -189,7 +238,7 @@ impl OwnWrites {
         };
         for (_, place) in places.range_mut::<[u8], _>((Bound::Included(start), to)) {
             self.key_bytes -= place.bytes();
-            *place = WrittenPlace::Deleted;
+            *place = WrittenPlace::Base(WrittenBase::Deleted);
         }
     }
 
@@ -210,10 +259,8 @@ impl OwnWrites {
                 self.key_bytes += OPERAND_BYTES;
                 return merged.operands.push(operand);
             }
-            Some(WrittenPlace::Value(value)) => Some(Some(value.clone())),
-            Some(WrittenPlace::Deleted) => Some(None),
-            None if is_deleted => Some(None),
-            None => None,
+            Some(WrittenPlace::Base(base)) => Some(base.clone()),
+            None => is_deleted.then_some(WrittenBase::Deleted),
         };
         let operands = vec![operand];
         let merged = Box::new(MergedPlace { base, operands });
@@ -224,15 +271,21 @@ impl OwnWrites {
         self.batch.rep().get(range.clone()).unwrap_or_default()
     }
 
+    fn base(&self, base: &WrittenBase) -> OwnBase<'_> {
+        match base {
+            WrittenBase::Value(value) => OwnBase::Value(self.bytes(value)),
+            WrittenBase::Pointer(at) => OwnBase::InPieces(ValuePointer::read(self.bytes(at))),
+            WrittenBase::Deleted => OwnBase::Deleted,
+        }
+    }
+
     fn entry(&self, place: &WrittenPlace) -> OwnEntry<'_> {
         match place {
-            WrittenPlace::Value(value) => OwnEntry::Value(self.bytes(value)),
-            WrittenPlace::Deleted => OwnEntry::Deleted,
+            WrittenPlace::Base(base) => OwnEntry::Base(self.base(base)),
             WrittenPlace::Merged(merged) => {
                 let MergedPlace { base, operands } = &**merged;
-                let own = |base: &Option<_>| base.as_ref().map(|base| self.bytes(base));
                 OwnEntry::Merged(OwnOperands {
-                    base: base.as_ref().map(own),
+                    base: base.as_ref().map(|base| self.base(base)),
                     operands: operands.iter().map(|operand| self.bytes(operand)).collect(),
                 })
             }
@@ -247,7 +300,10 @@ impl OwnWrites {
             .and_then(|places| places.get(key));
         match place {
             Some(place) => Some(self.entry(place)),
-            None => self.deletes(keyspace, key).then_some(OwnEntry::Deleted),
+            None => {
+                let is_deleted = self.deletes(keyspace, key);
+                is_deleted.then_some(OwnEntry::Base(OwnBase::Deleted))
+            }
         }
     }
 
@@ -289,9 +345,9 @@ impl OwnWrites {
         self.batch.is_empty()
     }
 
-    /// The batch to be written.
-    pub(super) fn into_batch(self) -> WriteBatch {
-        self.batch
+    /// The batch to be written, and the files that it points to.
+    pub(super) fn into_batch(self) -> (WriteBatch, LongValues) {
+        (self.batch, self.files)
     }
 
     /// Notes the present place. One that was noted already takes nothing more: memory is charged
@@ -335,23 +391,25 @@ impl OwnWrites {
             let end = batch.size() - ops.0.len();
             let value = end - op.value.len()..end;
             let place = match op.kind {
-                OpKind::Entry(EntryKind::Put) => WrittenPlace::Value(value),
+                OpKind::Entry(EntryKind::Put) => WrittenBase::Value(value),
                 OpKind::Entry(EntryKind::Expiring) => {
-                    WrittenPlace::Value(value.start + EXPIRY_BYTES..end)
+                    WrittenBase::Value(value.start + EXPIRY_BYTES..end)
                 }
-                OpKind::Entry(EntryKind::Delete) => WrittenPlace::Deleted,
+                OpKind::Entry(EntryKind::Pointer) => WrittenBase::Pointer(value),
+                OpKind::Entry(EntryKind::ExpiringPointer) => {
+                    WrittenBase::Pointer(value.start + EXPIRY_BYTES..end)
+                }
+                OpKind::Entry(EntryKind::Delete) => WrittenBase::Deleted,
                 OpKind::Entry(EntryKind::Operand) => {
                     self.note_operand(op.keyspace, op.key, value);
                     continue;
                 }
-                // A transaction writes none.
-                OpKind::Entry(EntryKind::Pointer | EntryKind::ExpiringPointer) => continue,
                 OpKind::DeleteRange => {
                     self.note_range(op.keyspace, op.key, op.value);
                     continue;
                 }
             };
-            self.note(op.keyspace, op.key, place);
+            self.note(op.keyspace, op.key, WrittenPlace::Base(place));
         }
         self.batch = batch;
         true

@@ -9,8 +9,8 @@ use shamba::{
     TransactionOptions, WriteOptions,
 };
 
-use super::Run;
 use super::merges::MOST_OPERANDS;
+use super::{Run, read_whole};
 use crate::common::story::told;
 use crate::reference::{Bytes, Change, Point, Write, covers, has_keys};
 
@@ -184,7 +184,7 @@ impl Run {
 
     fn read_in_transaction(&mut self, mut held: HeldTransaction) -> Option<HeldTransaction> {
         let place = (self.name(), self.key());
-        let way = self.rng.below(4);
+        let way = self.rng.below(5);
         self.note(|| format!("read {place:?} in that of {:?}, way {way}", held.at));
         let merged = held.own.get(&place).filter(|own| !own.operands.is_empty());
         let own = match merged.filter(|_| way == 1) {
@@ -206,6 +206,14 @@ impl Run {
                 }
                 there.map(|_| None)
             }
+            2 => match held.real.get_reader_in(real, key) {
+                Ok(read) => {
+                    let read = read.map(read_whole);
+                    assert_eq!(read.as_deref(), wanted.as_deref(), "{place:?} in pieces");
+                    return Some(held);
+                }
+                Err(error) => Err(error),
+            },
             _ if name == "default" => held.real.get(key),
             _ => held.real.get_in(real, key),
         };
@@ -341,7 +349,11 @@ impl Run {
             let place = (self.name(), self.key());
             let len = if self.rng.one_in(20) { 3000 } else { 60 };
             let len = self.rng.below(len) as usize;
-            let value = (!self.rng.one_in(4)).then(|| self.rng.bytes(len));
+            let value = if self.rng.one_in(100) {
+                Some(self.long_value())
+            } else {
+                (!self.rng.one_in(4)).then(|| self.rng.bytes(len))
+            };
             if self.rng.one_in(3) && held.may_merge(self, &place) {
                 self.merge_in_transaction(&mut held, place);
                 continue;
