@@ -622,15 +622,16 @@ fn the_budget_named_for_what_is_too_large_is_enough() {
         &|db| db.put(key(65_535), "v"),
         &|db| {
             let mut transaction = db.transaction();
-            transaction.put("k", vec![1; (1 << 20) + 7])?;
-            transaction.commit().map(drop)
+            transaction.merge("k", vec![1; (1 << 20) + 7])?;
+            transaction.commit()
         },
         &|db| db.write(of_batch(400)),
     ];
     for (number, write) in writes.into_iter().enumerate() {
         let memory = MemoryBudget::bytes(1 << 20);
-        let db = options(&MemFs::new()).memory(memory.clone());
-        let db = db.open(DIR).unwrap();
+        let options = options(&MemFs::new()).memory(memory.clone());
+        let options = options.merge_operator("default", Append);
+        let db = options.open(DIR).unwrap();
         let error = write(&db).unwrap_err();
         let (Error::KeyTooLarge { needed, .. }
         | Error::ValueTooLarge { needed, .. }
@@ -647,11 +648,12 @@ fn the_budget_named_for_what_is_too_large_is_enough() {
         write(&db).unwrap();
         assert_eq!(memory.usage().budget.overdraft, 0);
     }
-    let db = options(&MemFs::new()).open(DIR).unwrap();
+    let options = options(&MemFs::new()).merge_operator("default", Append);
+    let db = options.open(DIR).unwrap();
     for error in [
         db.put(key(65_536), "v").unwrap_err(),
         db.transaction()
-            .put("k", vec![1; (64 << 20) + 1])
+            .merge("k", vec![1; (64 << 20) + 1])
             .unwrap_err(),
     ] {
         assert!(!error.to_string().contains("raise"), "{error}");
@@ -659,20 +661,30 @@ fn the_budget_named_for_what_is_too_large_is_enough() {
 }
 
 #[test]
-fn values_are_a_share_of_the_budget_long_and_64_mib_at_most() {
+fn operands_are_a_share_of_the_budget_long_and_64_mib_at_most() {
     for (memory, max) in [(1 << 20, 64 << 10), (2 << 30, 64 << 20)] {
         let fs = MemFs::new();
         let options = options(&fs).memory(MemoryBudget::bytes(memory));
+        let options = options.merge_operator("default", Append);
         let db = options.open(DIR).unwrap();
-        let error = db.transaction().put(b"k", vec![0; max + 1]).unwrap_err();
+        let error = db.merge(b"k", vec![0; max + 1]).unwrap_err();
         assert!(
             matches!(error, Error::ValueTooLarge { max: most, .. } if most == max),
             "{error:?}"
         );
         // Writing 64 MiB shows nothing more.
         if max < 1 << 20 {
-            db.put(b"k", vec![1; max]).unwrap();
+            db.merge(b"k", vec![1; max]).unwrap();
             assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&vec![1; max][..]));
+        }
+        // Values are as long as they are, alone and in transactions.
+        let long = vec![2; max + 1];
+        db.put(b"k", &long).unwrap();
+        let mut transaction = db.transaction();
+        transaction.put(b"l", &long).unwrap();
+        transaction.commit().unwrap();
+        for key in ["k", "l"] {
+            assert_eq!(db.get_reader(key).unwrap().unwrap().len(), max as u64 + 1);
         }
     }
 }
