@@ -4,11 +4,12 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{Replay, Rng};
+use common::{Replay, Rng, files_ending};
 use shamba::fs::MemFs;
 use shamba::{
     Clock, Db, Error, IterOptions, KeyspaceOptions, ManualClock, MemoryBudget, Options, Snapshot,
@@ -169,6 +170,53 @@ fn merges_drop_what_has_expired_and_nothing_that_a_snapshot_sees() {
     assert_eq!(db.stats().counters.entries_expired, 100);
     assert_eq!(size(), 0);
     assert_eq!(count(&after), (false, 0, 0));
+}
+
+/// Over tables of older values as over nothing: what expired while it was in memory is written
+/// nowhere.
+#[test]
+fn a_flush_drops_what_has_expired_and_nothing_that_a_snapshot_sees() {
+    for (older, held) in [(false, false), (true, false), (false, true), (true, true)] {
+        let at = Place::new();
+        let db = at.open();
+        let key = |number: u32| format!("key{number:03}");
+        if older {
+            for number in 0..100 {
+                db.put(key(number), "of before").unwrap();
+            }
+            db.flush().unwrap();
+        }
+        let tables = || files_ending(&at.fs, "/db", ".sst");
+        let before = tables();
+        for number in 0..100 {
+            db.put_with(key(number), "it expires", for_a_minute())
+                .unwrap();
+        }
+        db.put_with("later", "for two", WriteOptions::new().ttl(2 * MINUTE))
+            .unwrap();
+        let snapshot = held.then(|| db.snapshot());
+        at.clock.advance(MINUTE);
+        db.flush().unwrap();
+        let wanted = if held { 0 } else { 100 };
+        assert_eq!(db.stats().counters.entries_expired, wanted, "{older}");
+        let new: Vec<_> = (tables().into_iter())
+            .filter(|name| !before.contains(name))
+            .collect();
+        assert_eq!(new.len(), 1, "{new:?}");
+        let table = at.fs.read_file(Path::new("/db").join(&new[0])).unwrap();
+        let has = |value: &str| {
+            let mut parts = table.windows(value.len());
+            parts.any(|part| part == value.as_bytes())
+        };
+        assert_eq!((has("it expires"), has("for two")), (held, true), "{older}");
+        // What it hid does not come back.
+        assert_eq!((read(&db, "key050"), db.len().unwrap()), (None, 1));
+        if let Some(snapshot) = snapshot {
+            let value = snapshot.get("key050").unwrap();
+            assert_eq!(value.as_deref(), Some(&b"it expires"[..]));
+            assert_eq!(snapshot.len().unwrap(), 101);
+        }
+    }
 }
 
 #[test]
