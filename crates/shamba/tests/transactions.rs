@@ -436,6 +436,124 @@ fn updates_of_one_key_by_many_threads_are_all_there() {
     assert!(failed.unwrap_err().current.is_none());
 }
 
+#[test]
+fn a_transaction_with_a_conflict_is_run_a_hundred_times_at_most() {
+    for (conflicts, succeeds) in [(2, true), (u32::MAX, false)] {
+        let db = open();
+        let mut runs = 0;
+        let done = db.transact(|tx| {
+            runs += 1;
+            let read = text(tx.get("a")?);
+            if runs <= conflicts {
+                db.put("a", runs.to_string())?;
+            }
+            tx.put("b", &read)?;
+            Ok::<_, Error>(read)
+        });
+        let counters = db.stats().counters;
+        if succeeds {
+            // Each run begins from what there is by then.
+            assert_eq!((done.unwrap().as_str(), runs), ("2", 3));
+            assert_eq!(text(db.get("b").unwrap()), "2");
+            assert_eq!(counters.transactions, 1);
+            assert_eq!(counters.transaction_conflicts, 2);
+        } else {
+            assert_eq!((conflict(done.map(drop)).as_str(), runs), ("a", 100));
+            assert!(db.get("b").unwrap().is_none());
+            assert_eq!(counters.transactions, 0);
+            assert_eq!(counters.transaction_conflicts, 100);
+        }
+    }
+}
+
+/// What a closure may fail with.
+#[derive(Debug)]
+enum Failure {
+    Own(&'static str),
+    OfEngine(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::OfEngine(error)
+    }
+}
+
+#[test]
+fn an_error_of_a_transactions_own_is_returned_and_nothing_is_written() {
+    let db = open();
+    let users = db.open_keyspace("users", KeyspaceOptions::default());
+    let users = users.unwrap();
+    for key in ["a", "b", "c"] {
+        db.put(key, "1").unwrap();
+        users.put(key, "1").unwrap();
+    }
+    let mut runs = 0;
+    let done: Result<(), Failure> = db.transact(|tx| {
+        runs += 1;
+        tx.put("a", "2")?;
+        tx.put("new", "2")?;
+        tx.delete_range("b".."d")?;
+        tx.put_in(&users, "a", "2")?;
+        tx.delete_in(&users, "b")?;
+        Err(Failure::Own("not enough"))
+    });
+    assert!(matches!(done, Err(Failure::Own("not enough"))), "{done:?}");
+    assert_eq!(runs, 1);
+    let all = |iter: shamba::Iter| -> Vec<(String, String)> {
+        let entries = iter.map(|entry| entry.unwrap());
+        let entries = entries.map(|(key, value)| (String::from_utf8(key).unwrap(), value));
+        entries
+            .map(|(key, value)| (key, text(Some(value))))
+            .collect()
+    };
+    let before = ["a", "b", "c"].map(|key| (key.to_owned(), "1".to_owned()));
+    assert_eq!(all(db.iter()), before);
+    assert_eq!(all(users.iter()), before);
+    // One of the engine comes as the closure makes it.
+    let done = db.transact(|tx| Ok::<_, Failure>(tx.put(vec![0; 70_000], "1")?));
+    let too_large = matches!(done, Err(Failure::OfEngine(Error::KeyTooLarge { .. })));
+    assert!(too_large, "{done:?}");
+    let counters = db.stats().counters;
+    assert_eq!(
+        (counters.transactions, counters.transaction_conflicts),
+        (0, 0)
+    );
+}
+
+/// What others write of what it only reads is a conflict with the one; of what it writes with both.
+#[test]
+fn transactions_are_run_with_the_isolation_and_the_durability_that_are_given() {
+    for (isolation, conflicts) in [(SNAPSHOT, 1), (Isolation::Serializable, 2)] {
+        let fs = MemFs::new();
+        let options = Options::new().fs(Arc::new(fs.clone()));
+        let options = options.durability(Durability::Buffered);
+        let db = options.background_threads(0).open("/db").unwrap();
+        let options = TransactionOptions::new().isolation(isolation);
+        let mut runs = 0;
+        let last: shamba::Result<u64> = db.transact_with(options, WriteOptions::synced(), |tx| {
+            runs += 1;
+            tx.get("read")?;
+            tx.get("written")?;
+            match runs {
+                1 => db.put("written", "by others")?,
+                2 => db.put("read", "by others")?,
+                _ => {}
+            }
+            tx.put("written", runs.to_string())?;
+            Ok(runs)
+        });
+        assert_eq!(last.unwrap(), conflicts + 1, "{isolation:?}");
+        assert_eq!(db.stats().counters.transaction_conflicts, conflicts);
+        for seed in 0..8 {
+            let options = Options::new().fs(Arc::new(fs.crash_clone(seed)));
+            let db = options.background_threads(0).open("/db").unwrap();
+            let written = text(db.get("written").unwrap());
+            assert_eq!(written, (conflicts + 1).to_string(), "{isolation:?}");
+        }
+    }
+}
+
 /// Money is moved between accounts by threads, with tables made meanwhile; every reader sees all of
 /// it, and so does who opens the database after a crash.
 #[test]
