@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use common::story::Story;
 use common::{Replay, Rng, small_options};
+#[cfg(feature = "json")]
+use shamba::JsonMergePatch;
 use shamba::fs::MemFs;
 use shamba::{
     Append, CompactionDecision, Db, Error, Increment, IterOptions, KeyspaceOptions, ManualClock,
@@ -477,15 +479,17 @@ fn histories_of_operands_that_are_combined_as_they_are_written() {
     });
 }
 
+/// The operands that tables of the default keyspace hold.
+fn operands(db: &Db) -> u64 {
+    let levels = &db.stats().keyspaces[0].levels;
+    levels.iter().map(|level| level.operands).sum()
+}
+
 /// Operands that readers keep apart are counted where they lie, in the next life too; merged into a
 /// value they are none.
 #[test]
 fn statistics_tell_how_many_operands_tables_hold() {
     let fs = MemFs::new();
-    let operands = |db: &Db| {
-        let levels = &db.stats().keyspaces[0].levels;
-        levels.iter().map(|level| level.operands).sum::<u64>()
-    };
     let db = open(&fs, Increment).unwrap();
     db.put("other", "1").unwrap();
     db.put("visits", 5i64.to_le_bytes()).unwrap();
@@ -548,6 +552,162 @@ fn the_ready_made_are_there_without_being_given() {
     let sum = [*b"bbbbbbbb", *b"aaaaaaaa", *b"cccccccc"].map(i64::from_le_bytes);
     let sum = sum.into_iter().fold(0, i64::wrapping_add);
     assert_eq!(*get("counter"), sum.to_le_bytes());
+}
+
+/// A document and patches of it, each with what it makes of the document: members are set, removed,
+/// and set again, within objects too; and what is no object replaces all.
+#[cfg(feature = "json")]
+const PATCHES: [(&str, &str); 8] = [
+    (
+        r#"{"name":"Ada","at":{"city":"London","zip":1},"tags":["a","b"]}"#,
+        r#"{"name":"Ada","at":{"city":"London","zip":1},"tags":["a","b"]}"#,
+    ),
+    (
+        r#"{"at":{"zip":null,"street":"Square"},"age":36}"#,
+        r#"{"name":"Ada","at":{"city":"London","street":"Square"},"tags":["a","b"],"age":36}"#,
+    ),
+    (
+        r#"{"name":null,"tags":["c"]}"#,
+        r#"{"at":{"city":"London","street":"Square"},"tags":["c"],"age":36}"#,
+    ),
+    (
+        r#"{"at":"sea","name":"Countess"}"#,
+        r#"{"name":"Countess","at":"sea","tags":["c"],"age":36}"#,
+    ),
+    (
+        r#"{"at":{"port":null,"ship":true},"tags":null,"age":null}"#,
+        r#"{"name":"Countess","at":{"ship":true}}"#,
+    ),
+    ("[1,2]", "[1,2]"),
+    (r#""words""#, r#""words""#),
+    (r#"{"new":1,"none":null}"#, r#"{"new":1}"#),
+];
+
+/// All ways of reading a key find a document.
+#[cfg(feature = "json")]
+fn check_document(db: &Snapshot, key: &str, expected: &str) {
+    let json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).unwrap();
+    let check = |value: &[u8]| assert_eq!(json(value), json(expected.as_bytes()), "{key}");
+    check(&db.get(key).unwrap().unwrap());
+    check(db.multi_get(&["none", key]).unwrap()[1].as_deref().unwrap());
+    check(&db.range(key..=key).next().unwrap().unwrap().1);
+    check(&db.range(key..=key).next_back().unwrap().unwrap().1);
+    let mut cursor = db.cursor(IterOptions::default()).unwrap();
+    cursor.seek(key).unwrap();
+    assert_eq!(cursor.key(), key.as_bytes());
+    check(cursor.value());
+}
+
+#[cfg(feature = "json")]
+#[test]
+fn json_patches_make_one_document_wherever_they_lie() {
+    // Between two patches there is nothing, a flush, a compaction, or an opening. With snapshots
+    // each operand stays apart, without them those that meet become one.
+    for place in 0..4 {
+        for holds in [false, true] {
+            let fs = MemFs::new();
+            let mut db = open(&fs, JsonMergePatch).unwrap();
+            let mut snapshots = Vec::new();
+            // The first is put, or merged into nothing.
+            db.put("put", PATCHES[0].0).unwrap();
+            for (step, (patch, document)) in PATCHES.into_iter().enumerate() {
+                db.merge("new", patch).unwrap();
+                if step > 0 {
+                    db.merge("put", patch).unwrap();
+                }
+                match place {
+                    0 => {}
+                    1 => db.flush().unwrap(),
+                    2 => db.compact_range(None, None).unwrap(),
+                    _ if holds => {}
+                    // It is ready-made, so that nobody has to give it.
+                    _ => {
+                        db.close().unwrap();
+                        db = small_options(Arc::new(fs.clone())).open(DIR).unwrap();
+                    }
+                }
+                for key in ["new", "put"] {
+                    check_document(&db.snapshot(), key, document);
+                }
+                if holds {
+                    snapshots.push((db.snapshot(), document));
+                }
+            }
+            for how in 0..3 {
+                match how {
+                    0 => {}
+                    1 => db.flush().unwrap(),
+                    _ => db.compact_range(None, None).unwrap(),
+                }
+                let now = (db.snapshot(), PATCHES[PATCHES.len() - 1].1);
+                for (snapshot, document) in snapshots.iter().chain([&now]) {
+                    check_document(snapshot, "new", document);
+                    check_document(snapshot, "put", document);
+                }
+                assert_eq!(now.0.iter().count(), 2);
+            }
+            snapshots.clear();
+            db.compact_range(None, None).unwrap();
+            assert_eq!(*db.get("new").unwrap().unwrap(), *br#"{"new":1}"#);
+            assert_eq!(operands(&db), 0);
+            db.verify().unwrap().check().unwrap();
+        }
+    }
+}
+
+/// Patches of a key without a value between a flush and the next, of which no two can be made one
+/// before they are merged into it.
+#[cfg(feature = "json")]
+#[test]
+fn json_patches_of_tables_apart_are_merged_in_order() {
+    let fs = MemFs::new();
+    let db = open(&fs, JsonMergePatch).unwrap();
+    let base = r#"{"a":{"b":1}}"#;
+    db.put("key", base).unwrap();
+    db.compact_range(None, None).unwrap();
+    let held = db.snapshot();
+    // In one table: what the first replaces the second adds to.
+    db.merge("key", r#"{"a":2}"#).unwrap();
+    db.merge("key", r#"{"a":{"c":3}}"#).unwrap();
+    db.flush().unwrap();
+    assert_eq!(operands(&db), 2);
+    check_document(&db.snapshot(), "key", r#"{"a":{"c":3}}"#);
+    check_document(&held, "key", base);
+    // What is no object hides what is older, without the value.
+    db.merge("key", "7").unwrap();
+    db.merge("key", "8").unwrap();
+    db.flush().unwrap();
+    check_document(&db.snapshot(), "key", "8");
+    drop(held);
+    db.compact_range(None, None).unwrap();
+    check_document(&db.snapshot(), "key", "8");
+    assert_eq!(operands(&db), 0);
+}
+
+#[cfg(feature = "json")]
+#[test]
+fn what_is_no_json_is_told_and_not_lost() {
+    let fs = MemFs::new();
+    let db = open(&fs, JsonMergePatch).unwrap();
+    db.put("sound", "{}").unwrap();
+    db.merge("sound", r#"{"a":1}"#).unwrap();
+    db.merge("wrong", r#"{"a":1}"#).unwrap();
+    db.merge("wrong", "{").unwrap();
+    // Nor is it hidden by what replaces it.
+    db.merge("wrong", "7").unwrap();
+    for how in 0..3 {
+        match how {
+            0 => {}
+            1 => db.flush().unwrap(),
+            _ => db.compact_range(None, None).unwrap(),
+        }
+        let failed = |error| assert!(matches!(error, Error::MergeFailed { .. }), "{error}");
+        failed(db.get("wrong").unwrap_err());
+        failed(db.iter().nth(1).unwrap().unwrap_err());
+        check_document(&db.snapshot(), "sound", r#"{"a":1}"#);
+    }
+    db.put("wrong", "{}").unwrap();
+    check_document(&db.snapshot(), "wrong", "{}");
 }
 
 #[test]
