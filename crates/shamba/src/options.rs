@@ -119,8 +119,9 @@ pub struct KeyspaceOptions {
     /// then does such a merge.
     pub merge_for_scans: bool,
     /// How long entries live that are written without a time to live of their own. Default `None`:
-    /// for ever. In whole milliseconds. Those written before it was changed live as long as they
-    /// were to.
+    /// for ever. In whole milliseconds: with less than one, as with zero, they are gone at once;
+    /// with more time than there is, they stay. Those written before it was changed live as long as
+    /// they were to.
     pub ttl: Option<Duration>,
     /// Values of so many bytes and more lie in files of their own, to which the tree points, so
     /// that merges do not write them again; at least 64. Default `None`: only those do that are too

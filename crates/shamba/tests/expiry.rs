@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use common::{Replay, Rng, files_ending};
 use shamba::fs::MemFs;
 use shamba::{
-    Clock, Db, Error, IterOptions, KeyspaceOptions, ManualClock, MemoryBudget, Options, Snapshot,
-    WriteBatch, WriteOptions,
+    Clock, Db, Error, IterOptions, Keyspace, KeyspaceOptions, ManualClock, MemoryBudget, Options,
+    Snapshot, WriteBatch, WriteOptions,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -247,7 +247,7 @@ fn a_time_to_live_is_the_writes_or_the_keyspaces() {
     users
         .put_with("never", "v", WriteOptions::new().ttl(Duration::MAX))
         .unwrap();
-    let there = |keyspace: &shamba::Keyspace| -> Vec<String> {
+    let there = |keyspace: &Keyspace| -> Vec<String> {
         let keys = keyspace.iter().map(|entry| entry.unwrap().0);
         keys.map(|key| String::from_utf8(key).unwrap()).collect()
     };
@@ -287,6 +287,47 @@ fn a_time_to_live_is_the_writes_or_the_keyspaces() {
         there(&db.keyspace("users").unwrap()),
         ["batch", "never", "transaction"]
     );
+}
+
+#[test]
+fn a_keyspaces_time_to_live_may_be_nothing_or_more_than_there_is() {
+    // The longest that is counted, and what is longer than any count.
+    let (longest, none) = (Duration::from_millis(u64::MAX - 1), Duration::ZERO);
+    for (ttl, stays) in [
+        (none, false),
+        (Duration::from_micros(999), false),
+        (longest, true),
+        (Duration::MAX, true),
+    ] {
+        let at = Place::new();
+        at.clock.advance(60 * MINUTE);
+        let db = at.open();
+        let options = KeyspaceOptions::new().ttl(ttl);
+        let mut keyspace = db.open_keyspace("some", options).unwrap();
+        let write = |db: &Db, keyspace: &Keyspace, name: &str| {
+            keyspace.put(format!("{name} put"), "v").unwrap();
+            let mut batch = WriteBatch::new();
+            batch.put_in(keyspace, format!("{name} batch"), "v");
+            db.write(batch).unwrap();
+        };
+        write(&db, &keyspace, "first");
+        let wanted = if stays { 2 } else { 0 };
+        assert_eq!(keyspace.len().unwrap(), wanted, "{ttl:?}");
+        // A time of the write's own counts all the same.
+        keyspace.put_with("own", "v", for_a_minute()).unwrap();
+        assert_eq!(keyspace.len().unwrap(), wanted + 1, "{ttl:?}");
+        at.clock.advance(Duration::from_secs(1 << 40));
+        db.flush().unwrap();
+        keyspace.compact_range(None, None).unwrap();
+        assert_eq!(keyspace.len().unwrap(), wanted, "{ttl:?}");
+        // It is kept so.
+        drop(keyspace);
+        db.close().unwrap();
+        let db = at.open();
+        keyspace = db.keyspace("some").unwrap();
+        write(&db, &keyspace, "second");
+        assert_eq!(keyspace.len().unwrap(), 2 * wanted, "{ttl:?}");
+    }
 }
 
 /// A cached entry is asked for without the tables; one that expires must not be.
