@@ -16,8 +16,8 @@ use shamba::fs::{
 };
 use shamba::{
     Append, CompactionDecision, CompactionFilter, Db, Error, Isolation, IterOptions,
-    KeyspaceOptions, ManualClock, MemoryBudget, Options, Prefix, RecoveryMode, Role, Transaction,
-    TransactionOptions, Value, ValueStatistics, WriteBatch, WriteOptions,
+    KeyspaceOptions, ManualClock, MemoryBudget, MergePolicy, Options, Prefix, RecoveryMode, Role,
+    Transaction, TransactionOptions, Value, ValueStatistics, WriteBatch, WriteOptions,
 };
 
 const KIB: usize = 1 << 10;
@@ -138,11 +138,11 @@ fn values_are_read_from_wherever_they_lie() {
 /// While values are overwritten for long, and nobody asks for a compaction, garbage is bounded in
 /// space, and what is written for it in work (ARCHITECTURE.md): each byte of values is written as
 /// it comes and at most once for each that is given back.
-#[test]
-fn garbage_is_bounded_in_space_and_work_as_it_comes() {
+fn check_that_garbage_is_bounded(policy: MergePolicy) {
     let fs = MemFs::new();
     // What files have beside their entries counts for little.
     let larger = keyspace().write_buffer(256 << 10).target_file(256 << 10);
+    let larger = larger.merge_policy(policy);
     let db = options(&fs).keyspace(larger).open("/db").unwrap();
     let mut rng = Rng::new(6);
     // Two pages, with what is beside a value.
@@ -185,6 +185,21 @@ fn garbage_is_bounded_in_space_and_work_as_it_comes() {
         written <= most,
         "{written} written of {put}, {given_back} given back"
     );
+}
+
+#[test]
+fn garbage_is_bounded_in_space_and_work_as_it_comes() {
+    check_that_garbage_is_bounded(MergePolicy::default());
+}
+
+#[test]
+fn garbage_is_bounded_as_much_with_tiering() {
+    check_that_garbage_is_bounded(MergePolicy::Tiering);
+}
+
+#[test]
+fn garbage_is_bounded_as_much_with_lazy_leveling() {
+    check_that_garbage_is_bounded(MergePolicy::LazyLeveling);
 }
 
 /// A database with a table that no merge comes to any more and that points to values among garbage:
