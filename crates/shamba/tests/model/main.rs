@@ -3,6 +3,7 @@
 //!
 //! `SHAMBA_OPS` sets how many operations a run makes in all (default 1,000,000), `SHAMBA_FROM` the
 //! first seed, `SHAMBA_SEED` runs the one case that failed, and `SHAMBA_TRACE` prints its steps.
+//! With `-- --nocapture` a run that passes says which seeds it ran.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -14,6 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Replay, Rng, env_number, on_every_core};
 use run::{Run, Storage};
+
+/// A number with commas between thousands.
+fn grouped(number: u64) -> String {
+    match number / 1000 {
+        0 => number.to_string(),
+        thousands => format!("{},{:03}", grouped(thousands), number % 1000),
+    }
+}
 
 /// Operations of one case: enough for many reopens, few enough to replay.
 const CASE_OPS: u64 = 12_000;
@@ -50,11 +59,12 @@ fn a_database_answers_as_a_map_does() {
     }
     let wanted = env_number("SHAMBA_OPS").unwrap_or(1_000_000);
     let from = env_number("SHAMBA_FROM").unwrap_or(0);
-    let done = AtomicU64::new(0);
+    let (done, last) = (AtomicU64::new(0), AtomicU64::new(from));
     let over_budget = Mutex::new(Vec::new());
     // No case runs once enough is done; the count only bounds them.
     on_every_core(wanted, |case| {
         if done.load(Ordering::Relaxed) < wanted {
+            last.fetch_max(from + case, Ordering::Relaxed);
             let (ops, over) = run_case(from + case);
             done.fetch_add(ops, Ordering::Relaxed);
             over_budget
@@ -63,7 +73,8 @@ fn a_database_answers_as_a_map_does() {
                 .extend(over.map(|over| format!("SHAMBA_SEED={} {over}", from + case)));
         }
     });
-    assert!(done.into_inner() >= wanted);
+    let (done, last) = (done.into_inner(), last.into_inner());
+    assert!(done >= wanted);
     let over_budget = over_budget.into_inner().unwrap();
     let some = &over_budget[..over_budget.len().min(10)];
     assert!(
@@ -71,4 +82,5 @@ fn a_database_answers_as_a_map_does() {
         "over the budget in {} cases, such as {some:#?}",
         over_budget.len()
     );
+    println!("seeds {from} to {last}: {} operations", grouped(done));
 }
