@@ -234,6 +234,9 @@ pub fn write_as_transaction(db: &Db, ops: &[BatchOp], options: WriteOptions) -> 
 pub fn to_transaction(db: &Db, ops: &[BatchOp]) -> Result<Transaction> {
     let mut transaction = db.transaction();
     transaction.multi_get(&["k00/00", "k00/01", "absent"])?;
+    for entry in transaction.range("k05/".."k05/9").take(3) {
+        entry?;
+    }
     for (i, (name, key, write)) in ops.iter().enumerate() {
         let keyspace = db.keyspace(name)?;
         if i == ops.len() / 2 {
@@ -252,6 +255,8 @@ pub fn to_transaction(db: &Db, ops: &[BatchOp]) -> Result<Transaction> {
             Write::DeleteRange(to) => transaction.delete_range_in(&keyspace, key..to)?,
         }
     }
+    // A write of somebody else's, without which the commit had nothing to look for.
+    db.delete("nobody has this")?;
     Ok(transaction)
 }
 
