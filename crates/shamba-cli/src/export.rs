@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::args::Global;
+use crate::entries::Entries;
 use crate::failure::Failure;
-use crate::format::{self, Format, Style};
+use crate::format::{self, Format, Style, Text, Unwritten};
 use crate::open::{Access, EngineArgs, open};
 use crate::scan::Bounds;
 use crate::show::{self, Progress};
@@ -80,34 +81,39 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<(), Failure> {
         None => Progress::endless(true, ""),
     };
     let mut output = Output::create(args.output.as_deref())?;
-    let mut text = Vec::new();
+    let mut text = Text::new(&mut output);
     if let Some(header) = &args.header {
-        text.extend_from_slice(header.as_bytes());
-        text.push(b'\n');
+        text.text.extend_from_slice(header.as_bytes());
+        text.text.push(b'\n');
     }
-    let mut iter = opened.keyspace.cursor(range.fill_cache(false))?;
-    iter.seek_to_first()?;
+    let mut walk = Entries::new(&opened, range.fill_cache(false), false)?;
     let mut entries = 0u64;
-    while iter.valid() {
-        format::write(format, style, iter.key(), iter.value(), &mut text).map_err(|what| {
-            Failure::data(
-                format!(
-                    "entry `{}` cannot be written so: {what}",
-                    preview(iter.key())
+    while walk.valid() {
+        let written = format::write(format, style, walk.key(), &mut walk.value()?, &mut text);
+        if let Err(unwritten) = written {
+            return Err(match unwritten {
+                Unwritten::Refused(what) => Failure::data(
+                    format!(
+                        "entry `{}` cannot be written so: {what}",
+                        preview(walk.key())
+                    ),
+                    "export it in another format",
                 ),
-                "export it in another format",
-            )
-        })?;
-        output.write(&text)?;
-        text.clear();
+                Unwritten::Value(error) => Failure::value(error),
+                Unwritten::Output(error) => output.failed(error),
+            });
+        }
         entries += 1;
         if entries.is_multiple_of(1024) {
             progress.set(entries);
         }
-        iter.next()?;
+        walk.next()?;
     }
-    drop(iter);
-    output.write(&text)?;
+    drop(walk);
+    // A header without entries.
+    if let Err(Unwritten::Output(error)) = text.spill() {
+        return Err(output.failed(error));
+    }
     output.finish()?;
     opened.close()?;
     drop(progress);
@@ -159,28 +165,23 @@ impl Output {
         })
     }
 
-    fn write(&mut self, text: &[u8]) -> Result<(), Failure> {
+    /// The error that it did not take what was written.
+    fn failed(&self, source: io::Error) -> Failure {
         match self {
-            Output::Stdout(writer) => writer.write_all(text).map_err(Failure::output),
-            Output::File {
-                writer, partial, ..
-            } => writer
-                .write_all(text)
-                .map_err(|source| Failure::io("write", &*partial, source)),
+            Output::Stdout(_) => Failure::output(source),
+            Output::File { partial, .. } => Failure::io("write", partial, source),
         }
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
+        self.flush().map_err(|source| self.failed(source))?;
         match self {
-            Output::Stdout(writer) => writer.flush().map_err(Failure::output),
+            Output::Stdout(_) => Ok(()),
             Output::File {
                 writer,
                 partial,
                 path,
             } => {
-                writer
-                    .flush()
-                    .map_err(|source| Failure::io("write", &*partial, source))?;
                 writer
                     .get_ref()
                     .sync_all()
@@ -188,6 +189,22 @@ impl Output {
                 std::fs::rename(&*partial, &*path)
                     .map_err(|source| Failure::io("rename", &*partial, source))
             }
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::Stdout(writer) => writer.write(text),
+            Output::File { writer, .. } => writer.write(text),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::Stdout(writer) => writer.flush(),
+            Output::File { writer, .. } => writer.flush(),
         }
     }
 }

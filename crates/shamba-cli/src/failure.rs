@@ -52,6 +52,14 @@ impl Failure {
         }
     }
 
+    /// What a value's reader says: the engine's own error.
+    pub fn value(error: io::Error) -> Self {
+        match error.downcast::<shamba::Error>() {
+            Ok(error) => error.into(),
+            Err(error) => Failure::io("read", "the value", error),
+        }
+    }
+
     /// A command line that makes no sense.
     pub fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Failure::Usage {

@@ -17,7 +17,7 @@ use crate::text::preview;
 
 const EXAMPLES: &str = "\
 Formats (export writes the same, so that what goes in comes back):
-  tsv    a line is a key, a tab, a value; further tabs belong to the value;
+  tsv    a line is a key, a tab, a value, of any length; further tabs belong to the value;
          \\t \\n \\r \\\\ stand for tab, line feed, carriage return, backslash
   csv    RFC 4180; several value columns are kept as one CSV record
   jsonl  {\"key\":\"…\",\"value\":\"…\"} a line, a number by its text; key_base64 and value_base64 for bytes that are not
@@ -111,6 +111,7 @@ pub fn run(global: &Global, args: &ImportArgs) -> Result<(), Failure> {
         opened: &opened,
         args,
         name: &name,
+        most_of_value: most_of_value(&opened),
         batch: Vec::new(),
         bytes: 0,
         done: Totals::default(),
@@ -118,7 +119,13 @@ pub fn run(global: &Global, args: &ImportArgs) -> Result<(), Failure> {
     let mut entry = Entry::default();
     loop {
         match reader.next(&mut entry) {
-            Ok(true) => import.add(std::mem::take(&mut entry))?,
+            Ok(true) => {
+                let entry = std::mem::take(&mut entry);
+                match reader.long_value() {
+                    None => import.add(entry)?,
+                    Some(value) => import.add_long(entry, value)?,
+                }
+            }
             Ok(false) => break,
             Err(Problem::Malformed { line, what }) if args.skip_bad => import.done.skip(line, what),
             Err(problem) => return Err(failure(problem, &name, import.done.entries)),
@@ -176,6 +183,8 @@ struct Import<'a> {
     opened: &'a Opened,
     args: &'a ImportArgs,
     name: &'a str,
+    /// A longer value is written by itself.
+    most_of_value: u64,
     batch: Vec<Entry>,
     bytes: usize,
     done: Totals,
@@ -189,6 +198,49 @@ impl Import<'_> {
             self.write()?;
         }
         Ok(())
+    }
+
+    /// The same with a value that may be longer than memory.
+    fn add_long(&mut self, mut entry: Entry, value: &mut dyn Read) -> Result<(), Failure> {
+        let begun = value
+            .take(self.most_of_value + 1)
+            .read_to_end(&mut entry.value);
+        match begun {
+            Ok(read) if read as u64 <= self.most_of_value => return self.add(entry),
+            Ok(_) => {}
+            Err(error) => return self.unread(&entry, &error),
+        }
+        // In its turn.
+        self.write()?;
+        let mut rest = Length {
+            of: value,
+            bytes: 0,
+        };
+        let all = entry.value.as_slice().chain(&mut rest);
+        match self.opened.keyspace.put_reader(&entry.key, all) {
+            Ok(()) => {
+                self.done.entries += 1;
+                self.done.bytes += (entry.key.len() + entry.value.len()) as u64 + rest.bytes;
+                Ok(())
+            }
+            Err(shamba::Error::ValueSource { source }) => self.unread(&entry, &source),
+            Err(error @ shamba::Error::KeyTooLarge { .. }) => self.refuse(&entry, &error),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Leaves an entry out whose value could not be read, or ends the import.
+    fn unread(&mut self, entry: &Entry, error: &io::Error) -> Result<(), Failure> {
+        let (line, what) = (entry.line, error.to_string());
+        let problem = match error.kind() {
+            io::ErrorKind::InvalidData if self.args.skip_bad => {
+                self.done.skip(line, what);
+                return Ok(());
+            }
+            io::ErrorKind::InvalidData => Problem::Malformed { line, what },
+            kind => Problem::Io(io::Error::new(kind, what)),
+        };
+        Err(failure(problem, self.name, self.done.entries))
     }
 
     /// Writes the batch. Entries the engine refuses for their size are malformed input.
@@ -258,6 +310,25 @@ impl Import<'_> {
         }
         self.done.skip(line, what);
         Ok(())
+    }
+}
+
+/// How long a value may be that is written with others.
+fn most_of_value(opened: &Opened) -> u64 {
+    (opened.db.stats().memory.budget.limit / 16).min(64 << 20)
+}
+
+/// Counts what is read.
+struct Length<'a> {
+    of: &'a mut dyn Read,
+    bytes: u64,
+}
+
+impl Read for Length<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.of.read(into)?;
+        self.bytes += read as u64;
+        Ok(read)
     }
 }
 

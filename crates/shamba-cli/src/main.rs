@@ -11,6 +11,7 @@ mod args;
 mod bench;
 mod demo;
 mod engine;
+mod entries;
 mod export;
 mod failure;
 mod format;

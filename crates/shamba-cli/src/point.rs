@@ -132,20 +132,12 @@ fn copy(
     let mut buffer = vec![0; 64 << 10];
     let mut last = None;
     loop {
-        let bytes = from.read(&mut buffer).map_err(failed_read)?;
+        let bytes = from.read(&mut buffer).map_err(Failure::value)?;
         let Some(read) = buffer.get(..bytes).filter(|read| !read.is_empty()) else {
             return Ok(last);
         };
         to.write_all(read).map_err(on_write)?;
         last = read.last().copied();
-    }
-}
-
-/// What a value's reader says: the engine's own error.
-fn failed_read(error: io::Error) -> Failure {
-    match error.downcast::<shamba::Error>() {
-        Ok(error) => error.into(),
-        Err(error) => Failure::io("read", "the value", error),
     }
 }
 
@@ -158,7 +150,7 @@ fn counted(value: &mut ValueReader) -> Result<Vec<u8>, Failure> {
             "print it without --number",
         ));
     }
-    value.read_exact(&mut bytes).map_err(failed_read)?;
+    value.read_exact(&mut bytes).map_err(Failure::value)?;
     Ok(i64::from_le_bytes(bytes).to_string().into_bytes())
 }
 

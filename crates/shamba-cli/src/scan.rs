@@ -9,8 +9,9 @@ use clap::Args;
 use shamba::IterOptions;
 
 use crate::args::{Global, count};
+use crate::entries::Entries;
 use crate::failure::Failure;
-use crate::format::{self, Format, Style};
+use crate::format::{self, Format, Style, Text, Unwritten, Value};
 use crate::open::{Access, EngineArgs, open};
 use crate::{show, text};
 
@@ -95,62 +96,87 @@ impl Bounds {
 
 pub fn run(global: &Global, args: &ScanArgs) -> Result<(), Failure> {
     let range = args.bounds.resolve()?.fill_cache(false);
+    let range = range.keys_only(args.keys_only || args.count);
     let opened = open(global, &args.dir, Access::Read, &EngineArgs::default())?;
-    let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
-    let mut iter = opened.keyspace.cursor(range)?;
-    if args.reverse {
-        iter.seek_to_last()?
-    } else {
-        iter.seek_to_first()?
-    }
+    let mut entries = Entries::new(&opened, range, args.reverse)?;
     let limit = args.limit.unwrap_or(u64::MAX);
     if args.count {
         let mut count = 0;
-        while iter.valid() && count < limit {
+        while entries.valid() && count < limit {
             count += 1;
-            iter.next()?;
+            entries.next()?;
         }
-        drop(iter);
+        drop(entries);
         show::print(count)?;
         return opened.close();
     }
+    let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    let mut shown = Shown {
+        json: args.json,
+        out: &mut out,
+    };
+    let mut text = Text::new(&mut shown);
     let mut left = limit;
-    let mut line = Vec::new();
-    while iter.valid() && left > 0 {
-        line.clear();
-        entry(args, iter.key(), iter.value(), &mut line)
-            .map_err(|what| Failure::data(what, "use `shamba export`"))?;
-        if args.json {
-            line = text::json_for_terminal(&line);
-        }
-        out.write_all(&line).map_err(Failure::output)?;
+    while entries.valid() && left > 0 {
+        let written = entry(args, entries.key(), &mut entries.value()?, &mut text);
+        written.map_err(|unwritten| match unwritten {
+            Unwritten::Refused(what) => Failure::data(what, "use `shamba export`"),
+            Unwritten::Value(error) => Failure::value(error),
+            Unwritten::Output(error) => Failure::output(error),
+        })?;
         left -= 1;
-        if args.reverse {
-            iter.prev()?
-        } else {
-            iter.next()?
-        }
+        entries.next()?;
     }
     out.flush().map_err(Failure::output)?;
-    drop(iter);
+    drop(entries);
     opened.close()
 }
 
-fn entry(args: &ScanArgs, key: &[u8], value: &[u8], line: &mut Vec<u8>) -> Result<(), String> {
+fn entry(
+    args: &ScanArgs,
+    key: &[u8],
+    value: &mut Value<'_>,
+    out: &mut Text<'_>,
+) -> Result<(), Unwritten> {
     match (args.json, args.keys_only) {
         (false, false) => {
-            text::escape_for_terminal(key, true, line);
-            line.push(b'\t');
-            text::escape_for_terminal(value, false, line);
-            line.push(b'\n');
-            Ok(())
+            text::escape_for_terminal(key, true, &mut out.text);
+            out.text.push(b'\t');
+            value.append(out, |piece, line| {
+                text::escape_for_terminal(piece, false, line);
+            })?;
+            out.text.push(b'\n');
         }
-        (true, false) => format::write(Format::Jsonl, Style::default(), key, value, line),
+        (true, false) => format::write(Format::Jsonl, Style::default(), key, value, out)?,
         (false, true) => {
-            text::escape_for_terminal(key, true, line);
-            line.push(b'\n');
-            Ok(())
+            text::escape_for_terminal(key, true, &mut out.text);
+            out.text.push(b'\n');
         }
-        (true, true) => format::write_json_key(key, line),
+        (true, true) => {
+            format::write_json_key(key, &mut out.text).map_err(Unwritten::Refused)?;
+        }
+    }
+    out.spill()
+}
+
+/// Standard output. JSON comes in whole characters, and goes on without what a terminal should not
+/// get.
+struct Shown<'a> {
+    json: bool,
+    out: &'a mut dyn Write,
+}
+
+impl Write for Shown<'_> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        if self.json {
+            self.out.write_all(&text::json_for_terminal(text))?;
+        } else {
+            self.out.write_all(text)?;
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }

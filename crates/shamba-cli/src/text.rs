@@ -94,6 +94,24 @@ pub fn unescape(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
+/// How much of a text that goes on can be unescaped by itself: no escape is cut in two.
+pub fn whole_escapes(text: &[u8]) -> usize {
+    let mut end = 0;
+    while let Some(at) = text[end..].iter().position(|&byte| byte == b'\\') {
+        let start = end + at;
+        let length = match text.get(start + 1) {
+            Some(b'x') => 4,
+            Some(_) => 2,
+            None => return start,
+        };
+        if start + length > text.len() {
+            return start;
+        }
+        end = start + length;
+    }
+    text.len()
+}
+
 fn digit(byte: u8) -> Option<u8> {
     char::from(byte)
         .to_digit(16)

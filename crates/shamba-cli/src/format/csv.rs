@@ -7,7 +7,7 @@
 use std::io::BufRead;
 
 use super::lines::{Lines, MAX_LEN};
-use super::{Chosen, Entry, Problem, Reader, Selection};
+use super::{Chosen, Entry, Problem, Reader, Selection, Text, Unwritten, Value};
 
 pub(super) struct Csv<R> {
     lines: Lines<R>,
@@ -207,38 +207,52 @@ impl Record {
 
 /// Appends a field, quoted where it needs to be.
 fn field(bytes: &[u8], out: &mut Vec<u8>) {
-    if !bytes
-        .iter()
-        .any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'))
-    {
+    if !bytes.iter().any(|&byte| needs_quotes(byte)) {
         out.extend_from_slice(bytes);
         return;
     }
     out.push(b'"');
+    quoted(bytes, out);
+    out.push(b'"');
+}
+
+fn needs_quotes(byte: u8) -> bool {
+    matches!(byte, b',' | b'"' | b'\n' | b'\r')
+}
+
+/// Appends bytes as they stand between quotes.
+fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         if byte == b'"' {
             out.push(b'"');
         }
         out.push(byte);
     }
-    out.push(b'"');
 }
 
-pub(super) fn write(columns: bool, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    field(key, out);
-    out.push(b',');
-    if columns {
-        out.extend_from_slice(value);
+pub(super) fn write(
+    columns: bool,
+    key: &[u8],
+    value: &mut Value<'_>,
+    out: &mut Text<'_>,
+) -> Result<(), Unwritten> {
+    field(key, &mut out.text);
+    out.text.push(b',');
+    if columns || !value.any(needs_quotes)? {
+        value.append(out, |piece, text| text.extend_from_slice(piece))?;
     } else {
-        field(value, out);
+        out.text.push(b'"');
+        value.append(out, quoted)?;
+        out.text.push(b'"');
     }
-    out.push(b'\n');
+    out.text.push(b'\n');
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Format;
-    use super::super::tests::read_all;
+    use super::super::tests::{read_all, written};
+    use super::super::{Format, Style};
     use super::*;
     use proptest::prelude::*;
 
@@ -288,8 +302,12 @@ mod tests {
             pairs(&select("3", &["2", "1"]), "1,2,3\n"),
             [pair("3", "2,1")]
         );
-        let mut out = Vec::new();
-        write(true, b"7", b"\"a,b\",x", &mut out);
+        let columns = Style {
+            columns: true,
+            ..Style::default()
+        };
+        let value = Value::Whole(b"\"a,b\",x");
+        let out = written(Format::Csv, columns, b"7", value).unwrap();
         assert_eq!(out, b"7,\"a,b\",x\n");
     }
 
@@ -316,7 +334,8 @@ mod tests {
         fn the_csv_crate_reads_the_same(entries: Vec<(Vec<u8>, Vec<u8>)>) {
             let mut text = Vec::new();
             for (key, value) in &entries {
-                write(false, key, value, &mut text);
+                let value = Value::Whole(value);
+                text.extend(written(Format::Csv, Style::default(), key, value).unwrap());
             }
             let mut reader = ::csv::ReaderBuilder::new()
                 .has_headers(false)

@@ -6,15 +6,16 @@
 //! text, anything else as JSON.
 
 use std::collections::HashMap;
-use std::io::BufRead;
+use std::io::{self, BufRead, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use base64::write::EncoderWriter;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::lines::{Lines, trim_end};
-use super::{Entry, Problem, Reader, Selection};
+use super::{Entry, Problem, Reader, Selection, Text, Unwritten, Value};
 
 pub(super) struct Jsonl<R> {
     lines: Lines<R>,
@@ -148,12 +149,47 @@ fn explain(error: &serde_json::Error) -> String {
     }
 }
 
-pub(super) fn write(key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-    out.push(b'{');
-    write_field("key", key, out)?;
-    out.push(b',');
-    write_field("value", value, out)?;
-    out.extend_from_slice(b"}\n");
+pub(super) fn write(
+    key: &[u8],
+    value: &mut Value<'_>,
+    out: &mut Text<'_>,
+) -> Result<(), Unwritten> {
+    out.text.push(b'{');
+    write_field("key", key, &mut out.text).map_err(Unwritten::Refused)?;
+    out.text.push(b',');
+    match value {
+        Value::Whole(value) => {
+            write_field("value", value, &mut out.text).map_err(Unwritten::Refused)?;
+        }
+        Value::Pieces(_) => write_pieces(value, out)?,
+    }
+    out.text.extend_from_slice(b"}\n");
+    Ok(())
+}
+
+/// Writes what [`write_field`] does of a value that is whole.
+fn write_pieces(value: &mut Value<'_>, out: &mut Text<'_>) -> Result<(), Unwritten> {
+    if value.is_text()? {
+        out.text.extend_from_slice(b"\"value\":\"");
+        value.each(|piece| {
+            let changed = |error| Unwritten::Value(io::Error::other(error));
+            let piece = std::str::from_utf8(piece).map_err(changed)?;
+            let start = out.text.len();
+            serde_json::to_writer(&mut out.text, piece)
+                .map_err(|error| Unwritten::Refused(error.to_string()))?;
+            // Without the quotes.
+            out.text.remove(start);
+            out.text.pop();
+            out.spill()
+        })?;
+    } else {
+        out.text.extend_from_slice(b"\"value_base64\":\"");
+        out.spill()?;
+        let mut base64 = EncoderWriter::new(&mut *out.to, &STANDARD);
+        value.each(|piece| base64.write_all(piece).map_err(Unwritten::Output))?;
+        base64.finish().map_err(Unwritten::Output)?;
+    }
+    out.text.push(b'"');
     Ok(())
 }
 
@@ -175,8 +211,8 @@ pub(super) fn write_field(name: &str, bytes: &[u8], out: &mut Vec<u8>) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::super::Format;
-    use super::super::tests::read_all;
+    use super::super::tests::{read_all, written};
+    use super::super::{Format, Style};
     use super::*;
 
     fn select(key: &str, value: &[&str]) -> Selection {
@@ -202,8 +238,8 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_base64() {
-        let mut out = Vec::new();
-        write(b"k\"\n", b"\xff\x00", &mut out).unwrap();
+        let value = Value::Whole(b"\xff\x00");
+        let out = written(Format::Jsonl, Style::default(), b"k\"\n", value).unwrap();
         assert_eq!(out, b"{\"key\":\"k\\\"\\n\",\"value_base64\":\"/wA=\"}\n");
     }
 

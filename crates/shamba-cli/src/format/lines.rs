@@ -1,11 +1,23 @@
 //! Lines of any bytes, numbered from 1, of bounded length.
 
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 
 use super::Problem;
 
 /// The longest line or record taken, in bytes: the largest value allowed, with every byte escaped.
 pub(super) const MAX_LEN: usize = 160 << 20;
+
+/// What is read at a time of a line that is not read whole, in bytes.
+const PART: u64 = 64 << 10;
+
+/// What there was of the next line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begun {
+    Nothing,
+    Whole,
+    /// Its first bytes.
+    Part,
+}
 
 /// Cuts input into lines.
 pub(super) struct Lines<R> {
@@ -47,6 +59,28 @@ impl<R: BufRead> Lines<R> {
             line: self.number,
             what: format!("longer than {MAX_LEN} bytes"),
         })
+    }
+
+    /// Appends the next line to `into`, or its first `most` bytes, which [`Lines::more`] goes on
+    /// behind.
+    pub(super) fn begin(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<Begun> {
+        let mut part = self.input.by_ref().take(most as u64);
+        let read = part.read_until(b'\n', into)?;
+        if read == 0 {
+            return Ok(Begun::Nothing);
+        }
+        self.number += 1;
+        if read < most || into.last() == Some(&b'\n') {
+            return Ok(Begun::Whole);
+        }
+        Ok(Begun::Part)
+    }
+
+    /// Appends more of a line that was begun, its end included; whether that was all.
+    pub(super) fn more(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
+        let mut part = self.input.by_ref().take(PART);
+        let read = part.read_until(b'\n', into)? as u64;
+        Ok(read < PART || into.last() == Some(&b'\n'))
     }
 }
 

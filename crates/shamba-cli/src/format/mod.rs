@@ -7,19 +7,22 @@
 //! | `jsonl` | a line: `{"key":"…","value":"…"}` | as JSON; what is not UTF-8 is given in `key_base64` and `value_base64` |
 //!
 //! Readers take their input in order and stop at nothing but its end: after a malformed entry the
-//! next call goes on behind it. They hold one entry in memory.
+//! next call goes on behind it. They hold one entry in memory, but of a long value of `tsv` only
+//! the part that is read.
 
 mod csv;
 mod jsonl;
 mod lines;
 mod tsv;
+mod value;
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use clap::ValueEnum;
 
 use crate::failure::Failure;
+pub use value::{Text, Unwritten, Value};
 
 /// A format of import and export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -85,6 +88,12 @@ impl From<io::Error> for Problem {
 pub trait Reader {
     /// Reads the next entry into `entry`; false at the end.
     fn next(&mut self, entry: &mut Entry) -> Result<bool, Problem>;
+
+    /// The value of the entry read last, where it is too long to be held: in the entry it is empty.
+    /// What is malformed in it is an error of the kind `InvalidData`.
+    fn long_value(&mut self) -> Option<&mut dyn Read> {
+        None
+    }
 }
 
 /// A column or field.
@@ -234,33 +243,32 @@ pub struct Style {
     pub no_escapes: bool,
 }
 
-/// Appends an entry as text, its line end included. The error says why it cannot be written so.
+/// Writes an entry as text, its line end included. What is refused, is so before a byte of it is
+/// written.
 pub fn write(
     format: Format,
     style: Style,
     key: &[u8],
-    value: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<(), String> {
+    value: &mut Value<'_>,
+    out: &mut Text<'_>,
+) -> Result<(), Unwritten> {
     if style.values_only {
-        if value.contains(&b'\n') {
-            return Err(
+        if value.any(|byte| byte == b'\n')? {
+            return Err(Unwritten::Refused(
                 "the value has several lines, so that a value a line would not give it back"
                     .to_owned(),
-            );
+            ));
         }
-        out.extend_from_slice(value);
-        out.push(b'\n');
-        return Ok(());
+        value.append(out, |piece, text| text.extend_from_slice(piece))?;
+        out.text.push(b'\n');
+        return out.spill();
     }
     match format {
-        Format::Tsv => tsv::write(style.no_escapes, key, value, out),
-        Format::Csv => {
-            csv::write(style.columns, key, value, out);
-            Ok(())
-        }
-        Format::Jsonl => jsonl::write(key, value, out),
+        Format::Tsv => tsv::write(style.no_escapes, key, value, out)?,
+        Format::Csv => csv::write(style.columns, key, value, out)?,
+        Format::Jsonl => jsonl::write(key, value, out)?,
     }
+    out.spill()
 }
 
 /// Appends a key alone, as a line of JSON.
@@ -273,6 +281,7 @@ pub fn write_json_key(key: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::value::tests::in_pieces;
     use super::*;
     use proptest::prelude::*;
 
@@ -295,13 +304,47 @@ mod tests {
         }
     }
 
+    /// The text of an entry, or why there is none.
+    pub(super) fn written(
+        format: Format,
+        style: Style,
+        key: &[u8],
+        mut value: Value<'_>,
+    ) -> Result<Vec<u8>, Unwritten> {
+        let mut text = Vec::new();
+        write(format, style, key, &mut value, &mut Text::new(&mut text))?;
+        Ok(text)
+    }
+
     proptest! {
+        #[test]
+        fn values_in_pieces_are_written_as_whole_ones_are(value: Vec<u8>, of in 1..9usize) {
+            let plain = Style::default();
+            let flags = [
+                plain,
+                Style { no_escapes: true, ..plain },
+                Style { columns: true, ..plain },
+                Style { values_only: true, ..plain },
+            ];
+            let text = String::from_utf8_lossy(&value).into_owned().into_bytes();
+            for value in [&value, &text] {
+                for format in [Format::Tsv, Format::Csv, Format::Jsonl] {
+                    for style in flags {
+                        let whole = written(format, style, b"k", Value::Whole(value)).ok();
+                        let pieces = written(format, style, b"k", in_pieces(value, of)).ok();
+                        prop_assert_eq!(whole, pieces, "{:?} {:?}", format, style);
+                    }
+                }
+            }
+        }
+
         #[test]
         fn what_is_written_is_read_back(entries: Vec<(Vec<u8>, Vec<u8>)>) {
             for format in [Format::Tsv, Format::Csv, Format::Jsonl] {
                 let mut text = Vec::new();
                 for (key, value) in &entries {
-                    write(format, Style::default(), key, value, &mut text).unwrap();
+                    let value = Value::Whole(value);
+                    text.extend(written(format, Style::default(), key, value).unwrap());
                 }
                 let back: Vec<_> = read_all(format, &Selection::default(), &text)
                     .into_iter()
@@ -317,6 +360,36 @@ mod tests {
             for format in [Format::Tsv, Format::Csv, Format::Jsonl] {
                 let lines = text.iter().filter(|&&byte| byte == b'\n').count() + 1;
                 prop_assert!(read_all(format, &Selection::default(), &text).len() <= lines);
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_than_pieces_of_a_value_are_in_memory() {
+        struct Largest(usize);
+        impl io::Write for Largest {
+            fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+                self.0 = self.0.max(text.len());
+                Ok(text.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let no_text = [vec![b'"'; 1 << 20], vec![0xff]].concat();
+        for value in [vec![1; 1 << 20], no_text] {
+            for format in [Format::Tsv, Format::Csv, Format::Jsonl] {
+                let mut largest = Largest(0);
+                let mut text = Text::new(&mut largest);
+                let mut value = in_pieces(&value, usize::MAX);
+                write(format, Style::default(), b"k", &mut value, &mut text).unwrap();
+                let held = text.text.capacity();
+                assert!(held <= 256 << 10, "{format:?} had {held} bytes of text");
+                assert!(
+                    largest.0 <= 128 << 10,
+                    "{format:?} wrote {} at once",
+                    largest.0
+                );
             }
         }
     }
