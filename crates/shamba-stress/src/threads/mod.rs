@@ -1,7 +1,7 @@
-//! Many threads on one database, all of its operations, options drawn anew at each open, a memory
-//! budget that changes while they run. Every answer is judged exactly (`ledger.rs`). Entries that
-//! have a time to live outlive the case: they are stored and merged in another way, and answers are
-//! the same.
+//! Many threads on one database, reads and writes of every kind, options drawn anew at each open,
+//! a memory budget that changes while they run. Every answer is judged exactly (`ledger.rs`).
+//! Entries that have a time to live outlive the case: they are stored and merged in another way,
+//! and answers are the same.
 //!
 //! Keys come in groups of `GROUP` with a prefix of their own, so that filters of prefixes and of
 //! ranges, which keyspaces have by their options, are asked by scans that lie in one.
@@ -50,7 +50,7 @@ const MIXED: &[Option<Durability>] = &[
 ];
 const UNLOGGED: &[Option<Durability>] = &[Some(Durability::None)];
 
-/// Many threads and all operations.
+/// Many threads, with reads and writes of every kind.
 #[derive(Debug, Default)]
 pub struct Threads;
 

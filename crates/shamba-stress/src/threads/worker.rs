@@ -4,6 +4,7 @@
 mod others;
 mod scans;
 mod transactions;
+mod updates;
 mod writes;
 
 use std::collections::VecDeque;
@@ -106,7 +107,11 @@ impl<'a> Worker<'a> {
             620..630 => self.scan_snapshot(),
             630..700 => self.read_snapshot(),
             700..720 => self.open_iter(),
-            720..860 => self.move_iter(),
+            720..830 => self.move_iter(),
+            830..840 => self.compare_and_swap(),
+            840..850 => self.fetch_update(),
+            850..855 => self.transact(),
+            855..860 => self.transaction(),
             860..880 => self.drop_one(),
             880..890 => self.transaction(),
             890..930 => self.write_private(),

@@ -3,29 +3,46 @@
 
 use shamba::{Error, Isolation, Transaction, TransactionOptions, WriteOptions};
 
-use super::super::ledger::View;
+use super::super::ledger::{KeyId, View};
 use super::super::{key_bytes, key_number};
 use super::Worker;
 use super::writes::{Write, bounds};
 
 /// The longest value that a transaction of the thread writes: all of them fit its share.
-const LONGEST: usize = 1000;
+pub(super) const LONGEST: usize = 1000;
 
-/// Whether a transaction went on; not where it has no memory for more.
-fn fits(result: shamba::Result<()>) -> bool {
+/// What a transaction gave, or nothing where it has no memory for more, or for a value.
+pub(super) fn unless_too_large<T>(result: shamba::Result<T>) -> Option<T> {
     match result {
         Err(Error::TransactionTooLarge { max, .. }) => {
             assert!(
                 max < 4 << 20,
                 "a transaction refused where there are {max} bytes"
             );
-            false
+            None
         }
-        other => {
-            other.unwrap();
-            true
+        Err(Error::ValueTooLarge { len, max, .. }) => {
+            assert!(len > LONGEST && len > max, "a value of {len} bytes refused");
+            None
         }
+        other => Some(other.unwrap()),
     }
+}
+
+/// Whether a transaction went on.
+fn fits(result: shamba::Result<()>) -> bool {
+    unless_too_large(result).is_some()
+}
+
+/// What the last of a transaction's writes to a key made of it, if there is one.
+fn last_write(writes: &[Write], key: KeyId) -> Option<Option<&[u8]>> {
+    writes.iter().rev().find_map(|write| match write {
+        Write::Put(of, value) => (*of == key).then_some(Some(value.as_slice())),
+        Write::Delete(of) => (*of == key).then_some(None),
+        Write::DeleteRange(keyspace, range) => {
+            (*keyspace == key.0 && range.contains(&key.1)).then_some(None)
+        }
+    })
 }
 
 impl<'a> Worker<'a> {
@@ -43,7 +60,16 @@ impl<'a> Worker<'a> {
             }
         }
         let mut writes = Vec::new();
-        for _ in 0..self.rng.below(5) {
+        // How many writes there were at each.
+        let mut savepoints = Vec::new();
+        for _ in 0..self.rng.below(8) {
+            if self.rng.one_in(3) {
+                let (writes, savepoints) = (&mut writes, &mut savepoints);
+                if !self.savepoint(&mut transaction, &mut view, writes, savepoints) {
+                    return;
+                }
+                continue;
+            }
             let write = self.some_write();
             if matches!(&write, Write::Put(_, value) if value.len() > LONGEST) {
                 continue;
@@ -66,6 +92,50 @@ impl<'a> Worker<'a> {
         } else {
             self.shared.ledger.finish(self.number);
         }
+    }
+
+    /// Sets a savepoint, or drops the last one, or goes back to it: then keys that were written
+    /// since are as they were.
+    fn savepoint(
+        &mut self,
+        transaction: &mut Transaction,
+        view: &mut View<'a>,
+        writes: &mut Vec<Write>,
+        savepoints: &mut Vec<usize>,
+    ) -> bool {
+        let way = self.rng.below(5);
+        if way < 2 {
+            transaction.set_savepoint();
+            savepoints.push(writes.len());
+            return true;
+        }
+        let done = if way == 2 {
+            transaction.pop_savepoint()
+        } else {
+            transaction.rollback_to_savepoint()
+        };
+        let Some(before) = savepoints.pop() else {
+            let refused = matches!(done, Err(Error::NoSavepoint));
+            assert!(refused, "a savepoint that nobody set: {done:?}");
+            return true;
+        };
+        done.unwrap();
+        if way == 2 {
+            return true;
+        }
+        let taken_back = writes.split_off(before);
+        let keys = taken_back.iter().filter_map(|write| write.sums().pop());
+        for (key, _) in keys {
+            let found = transaction.get_in(&self.keyspaces[key.0], key_bytes(key.1));
+            let Some(found) = unless_too_large(found) else {
+                return false;
+            };
+            match last_write(writes, key) {
+                Some(wanted) => assert_eq!(found.as_deref(), wanted, "{key:?} at a savepoint"),
+                None => view.judge(key, found.as_deref(), "get after going back to a savepoint"),
+            }
+        }
+        true
     }
 
     /// Reads what the transaction has not written.

@@ -2,7 +2,7 @@
 //! that are too long to be written whole.
 
 use std::ops::{Bound, Range};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use shamba::{Durability, WriteBatch, WriteOptions};
 
@@ -70,7 +70,7 @@ impl Shared {
 }
 
 impl Worker<'_> {
-    fn own_key(&mut self) -> KeyId {
+    pub(super) fn own_key(&mut self) -> KeyId {
         loop {
             let key = self.any_key();
             if self.shared.ledger.owner_of(key) == self.number {
@@ -191,6 +191,12 @@ impl Worker<'_> {
         let keyspaces = &self.keyspaces;
         for write in writes {
             match write {
+                Write::Put(key, value) if self.rng.one_in(4) => {
+                    let hours = self.rng.between(1, 100);
+                    let expires = SystemTime::now() + Duration::from_secs(3600 * hours);
+                    let keyspace = &keyspaces[key.0];
+                    batch.put_until_in(keyspace, key_bytes(key.1), value, expires);
+                }
                 Write::Put(key, value) => {
                     batch.put_in(&keyspaces[key.0], key_bytes(key.1), value);
                 }
