@@ -37,10 +37,8 @@ impl Measurement for ShortScans {
         if let Some(group) = &self.container {
             container::enter(group)?;
         }
-        let config = EngineConfig {
-            read_only: true,
-            ..EngineConfig::standard(self.database.clone(), budget(&self.cell))
-        };
+        // To be written: then all may merge what the scans come past.
+        let config = EngineConfig::standard(self.database.clone(), budget(&self.cell));
         let engine = data_model::open(&self.cell.engine, &config, Purpose::Entries)?;
         engine.map_or(Ok(Vec::new()), |engine| scans(&self.cell, engine.as_ref()))
     }

@@ -31,7 +31,6 @@ impl Rocks {
             options.set_merge_operator_associative("counter", sum);
         }
         let db = match purpose {
-            _ if config.read_only => DB::open_for_read_only(&options, &config.dir, false),
             Purpose::Expiring => DB::open_with_ttl(&options, &config.dir, TIME_TO_LIVE),
             _ => DB::open(&options, &config.dir),
         };
