@@ -641,6 +641,32 @@ fn a_transaction_reads_its_long_values_and_leaves_no_file_unless_it_is_committed
     assert!(memory.overdraft == 0, "{memory:?}");
 }
 
+/// What is short enough when it is put may be too long when it is committed.
+#[test]
+fn a_transaction_is_committed_under_a_smaller_budget() {
+    let memory = MemoryBudget::bytes(16 << 20);
+    let options = under_4_mib(Arc::new(MemFs::new())).memory(memory.clone());
+    let db = options.open("/db").unwrap();
+    for isolation in [Isolation::Serializable, Isolation::Snapshot] {
+        memory.set_limit(16 << 20).unwrap();
+        let mut tx = db.transaction_with(TransactionOptions::new().isolation(isolation));
+        tx.get("read").unwrap();
+        tx.put("a", value(1, 300 * KIB)).unwrap();
+        tx.put("b", value(2, 400 * KIB)).unwrap();
+        tx.put("c", value(3, 100)).unwrap();
+        assert_eq!(values(&db).files, 0, "they are short");
+        memory.set_limit(4 << 20).unwrap();
+        tx.commit().unwrap();
+        let expected = [(1, 300 * KIB), (2, 400 * KIB), (3, 100)];
+        for (key, (number, len)) in ["a", "b", "c"].into_iter().zip(expected) {
+            assert!(*db.get(key).unwrap().unwrap() == value(number, len));
+        }
+        assert!(values(&db).files > 0);
+        db.delete_range(..).unwrap();
+        db.compact_range(None, None).unwrap();
+    }
+}
+
 #[test]
 fn a_long_value_is_swapped_and_updated() {
     let db = before_long_values(Arc::new(MemFs::new()));

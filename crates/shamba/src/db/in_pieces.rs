@@ -73,13 +73,22 @@ fn put_long(
 /// Writes a batch, of which values that are too long to be written whole go into files of their own
 /// before it.
 pub(super) fn write(db: &DbInner, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+    write_by(db, batch, |batch| db.writes().write(batch, options))
+}
+
+/// The same, by a way of its own.
+pub(super) fn write_by(
+    db: &DbInner,
+    batch: WriteBatch,
+    write: impl FnOnce(WriteBatch) -> Result<()>,
+) -> Result<()> {
     if batch.max_value() <= db.writes().max_value() {
-        return db.writes().write(batch, options);
+        return write(batch);
     }
     let mut files = Vec::new();
     let pointing = point_to_files(db, &batch, &mut files);
     drop(batch);
-    let written = pointing.and_then(|pointing| db.writes().write(pointing, options));
+    let written = pointing.and_then(write);
     for file in files {
         file.settle(db, &written);
     }

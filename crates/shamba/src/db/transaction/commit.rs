@@ -2,8 +2,8 @@
 
 use super::Transaction;
 use crate::base::key::SeqNo;
-use crate::db::DbInner;
 use crate::db::write::KeySet;
+use crate::db::{DbInner, in_pieces};
 use crate::error::{Error, Result};
 use crate::metrics::Counter;
 use crate::options::WriteOptions;
@@ -53,11 +53,14 @@ impl Transaction {
         let (batch, files) = own.into_batch();
         depends.memory.shrink(spare as u64);
         let done = if depends.keys.is_empty() {
-            inner.writes().write(batch, options)
+            in_pieces::write(inner, batch, options)
         } else {
             let watching = inner.writes().watch(depends.keys);
-            look_for_changes(inner, watching.keys(), snapshot.point().seq)
-                .and_then(|()| inner.writes().write_watched(batch, options, &watching))
+            look_for_changes(inner, watching.keys(), snapshot.point().seq).and_then(|()| {
+                in_pieces::write_by(inner, batch, |batch| {
+                    inner.writes().write_watched(batch, options, &watching)
+                })
+            })
         };
         files.settle(&done);
         let counter = match &done {
