@@ -1634,3 +1634,19 @@ fn lookups_of_many_keys_read_values_together() {
     assert!(db.multi_get(&["nobody", "film"]).unwrap()[1].is_some());
     assert_eq!(db.stats().memory.budget.overdraft, 0);
 }
+
+/// Values of an open transaction wait for its commit, not for flushes.
+#[test]
+fn long_values_of_an_open_transaction_have_nothing_flushed() {
+    let db = under_4_mib(Arc::new(MemFs::new())).open("/db").unwrap();
+    let mut tx = db.transaction();
+    tx.put_reader("film", stream(64 << 20)).unwrap();
+    for number in 0..4 {
+        db.put(key(number), value(number, 300 * KIB)).unwrap();
+    }
+    assert_eq!(db.stats().counters.flushes, 0);
+    tx.commit().unwrap();
+    db.put(key(4), value(4, 300 * KIB)).unwrap();
+    assert!(db.stats().counters.flushes > 0);
+    check_stream(db.get_reader("film").unwrap().unwrap(), 0, 64 << 20);
+}

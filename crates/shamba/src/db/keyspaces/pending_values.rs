@@ -39,9 +39,12 @@ impl PendingValues {
         }
     }
 
-    /// The bytes of all values that wait for a flush.
+    /// The bytes of all values that wait for a flush: of those to which nothing points yet, as in a
+    /// transaction that is open, a flush rids nobody.
     pub(in crate::db) fn bytes(&self) -> u64 {
-        self.0.lock().values().map(|file| file.len).sum()
+        let files = self.0.lock();
+        let written = files.values().filter(|file| file.seq < MAX_SEQNO);
+        written.map(|file| file.len).sum()
     }
 
     /// It was never begun to be written.
@@ -73,9 +76,10 @@ mod tests {
         let pending = PendingValues::default();
         assert!(!pending.holds(7, 0));
         pending.begin(7, 100);
-        assert_eq!(pending.bytes(), 100);
+        assert_eq!(pending.bytes(), 0);
         assert!(pending.holds(7, 1000));
         pending.written(7, 10);
+        assert_eq!(pending.bytes(), 100);
         assert!(pending.holds(7, 9) && !pending.holds(7, 10));
         pending.flushed(9);
         assert!(pending.holds(7, 9));
