@@ -613,6 +613,36 @@ fn a_transaction_reads_its_long_values_and_leaves_no_file_unless_it_is_committed
             "{isolation:?}"
         );
     }
+    // Nor does one whose writes are taken back, and many of them hold no more than one.
+    let films = db.keyspace("films").unwrap();
+    let mut tx = db.transaction();
+    tx.put_in(&films, "kept", &long).unwrap();
+    for _ in 0..5 {
+        tx.set_savepoint();
+        tx.put_in(&films, "second", &long).unwrap();
+        tx.rollback_to_savepoint().unwrap();
+        assert_eq!(tables(&fs), before + 1);
+    }
+    tx.delete_in(&films, "kept").unwrap();
+    tx.put("short", "1").unwrap();
+    tx.rollback();
+    assert_eq!(tables(&fs), before);
+    let mut tx = db.transaction();
+    tx.set_savepoint();
+    tx.put_in(&films, "second", &long).unwrap();
+    tx.rollback_to_savepoint().unwrap();
+    tx.put("short", "1").unwrap();
+    tx.commit().unwrap();
+    db.delete("short").unwrap();
+    assert_eq!(tables(&fs), before);
+    // An iterator gives what one of the database would.
+    let mut tx = db.transaction();
+    tx.put_reader("first", stream(20 << 20)).unwrap();
+    let given = tx.iter().next().unwrap();
+    assert!(matches!(given, Err(Error::IteratorsExhausted { .. })));
+    check_stream(tx.get_reader("first").unwrap().unwrap(), 0, 20 << 20);
+    drop(tx);
+    assert_eq!(tables(&fs), before);
     // One that has a conflict leaves none either.
     let mut tx = db.transaction();
     tx.get("first").unwrap();

@@ -819,6 +819,8 @@ impl Run {
     fn scan_all(&mut self, name: &str) {
         match self.compare_all(name) {
             Err(Error::IteratorsExhausted { .. }) => {
+                let held = self.iters.len() + self.transactions.len();
+                assert!(held > 0, "refused, and nothing is held");
                 self.note(|| "let go of iterators and transactions".to_owned());
                 self.iters.clear();
                 self.transactions.clear();

@@ -11,7 +11,7 @@ use super::writes::{Write, bounds};
 /// The longest value that a transaction of the thread writes: all of them fit its share.
 pub(super) const LONGEST: usize = 1000;
 
-/// What a transaction gave, or nothing where it has no memory for more, or for a value.
+/// What a transaction gave, or nothing where it has no memory for more.
 pub(super) fn unless_too_large<T>(result: shamba::Result<T>) -> Option<T> {
     match result {
         Err(Error::TransactionTooLarge { max, .. }) => {
@@ -19,10 +19,6 @@ pub(super) fn unless_too_large<T>(result: shamba::Result<T>) -> Option<T> {
                 max < 4 << 20,
                 "a transaction refused where there are {max} bytes"
             );
-            None
-        }
-        Err(Error::ValueTooLarge { len, max, .. }) => {
-            assert!(len > LONGEST && len > max, "a value of {len} bytes refused");
             None
         }
         other => Some(other.unwrap()),

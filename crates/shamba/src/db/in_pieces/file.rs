@@ -177,14 +177,30 @@ impl UnpointedFile {
         }
     }
 
-    /// No entry is to point to it: it goes. Where nobody knows what is in the log, and once the
-    /// database is closed, the next open finds out.
-    pub(in crate::db) fn give_up(self, db: &DbInner) {
+    /// No entry is to point to it: it goes.
+    fn give_up(self, db: &DbInner) {
+        UnpointedFile::give_up_all(std::iter::once(self), db);
+    }
+
+    /// No entry is to point to them: they go, with an edit for each keyspace. Where nobody knows
+    /// what is in the log, and once the database is closed, the next open finds out.
+    pub(in crate::db) fn give_up_all(files: impl Iterator<Item = Self>, db: &DbInner) {
         if db.shared().check_writable().is_err() {
             return;
         }
-        self.keyspace.pending_values().give_up(self.number);
-        db.files().take_out_unused(&self.keyspace);
+        let mut keyspaces: Vec<Arc<KeyspaceInner>> = Vec::new();
+        for file in files {
+            file.keyspace.pending_values().give_up(file.number);
+            if keyspaces
+                .iter()
+                .all(|known| known.id() != file.keyspace.id())
+            {
+                keyspaces.push(file.keyspace);
+            }
+        }
+        for keyspace in &keyspaces {
+            db.files().take_out_unused(keyspace);
+        }
         // Without threads nobody does before the next flush.
         db.files().remove_obsolete();
     }

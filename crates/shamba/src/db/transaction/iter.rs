@@ -156,7 +156,7 @@ impl<'a> TransactionIter<'a> {
                     let value = match own {
                         _ if own.is_deleted() => None,
                         _ if self.range.keys_only => Some(Value::owned(&[])),
-                        OwnEntry::Base(own) => transaction.value_of(keyspace, key, own)?,
+                        OwnEntry::Base(own) => transaction.held_value_of(keyspace, key, own)?,
                         OwnEntry::Merged(own) => {
                             let below = read.as_ref().map(|(_, value)| &**value);
                             Some(transaction.merged(keyspace, key, &own, below)?)

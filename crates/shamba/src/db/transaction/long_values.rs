@@ -2,7 +2,7 @@
 //! when it is put, and the batch points there. Nothing points to the files of one that is not
 //! committed, and they go with it. Single-threaded.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::db::DbShared;
 use crate::db::in_pieces::UnpointedFile;
@@ -12,7 +12,7 @@ use crate::error::Result;
 #[derive(Debug, Default)]
 pub(super) struct LongValues {
     /// None while there are none.
-    db: Option<Arc<DbShared>>,
+    db: Option<Weak<DbShared>>,
     files: Vec<UnpointedFile>,
 }
 
@@ -27,14 +27,24 @@ impl LongValues {
 
     /// One more of a database's.
     pub(super) fn push(&mut self, db: &Arc<DbShared>, file: UnpointedFile) {
-        self.db.get_or_insert_with(|| Arc::clone(db));
+        self.db.get_or_insert_with(|| Arc::downgrade(db));
         self.files.reserve_exact(1);
         self.files.push(file);
     }
 
+    /// Nothing is to point to those behind the first so many.
+    pub(super) fn truncate(&mut self, len: usize) {
+        if let Some(db) = self.db.as_ref().and_then(Weak::upgrade) {
+            let from = len.min(self.files.len());
+            UnpointedFile::give_up_all(self.files.drain(from..), db.inner());
+        }
+    }
+
     /// The batch that points to them was written, or was not.
     pub(super) fn settle(mut self, written: &Result<()>) {
-        if let Some(db) = self.db.take() {
+        if written.is_ok()
+            && let Some(db) = self.db.as_ref().and_then(Weak::upgrade)
+        {
             for file in self.files.drain(..) {
                 file.settle(db.inner(), written);
             }
@@ -44,10 +54,6 @@ impl LongValues {
 
 impl Drop for LongValues {
     fn drop(&mut self) {
-        if let Some(db) = self.db.take() {
-            for file in self.files.drain(..) {
-                file.give_up(db.inner());
-            }
-        }
+        self.truncate(0);
     }
 }

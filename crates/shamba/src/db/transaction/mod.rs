@@ -1,11 +1,11 @@
 //! Transactions, optimistic: reads are of one snapshot and of the transaction's own writes, writes
-//! are gathered in memory, and a commit writes them as one batch unless others wrote meanwhile what
-//! the transaction depends on. No lock is held, and nothing is kept of what others write: a commit
-//! looks in the tree for what is newer than its snapshot, and watches its keys until its turn to
-//! write comes (`super::write`). So all that it read is as it was at the moment of its batch, and
-//! transactions are as if each had run alone at that moment (optimistic concurrency control with
-//! backward validation: Kung and Robinson, "On Optimistic Methods for Concurrency Control", TODS
-//! 1981).
+//! are gathered in memory, long values in files, and a commit writes them as one batch unless
+//! others wrote meanwhile what the transaction depends on. No lock is held, and nothing is kept of
+//! what others write: a commit looks in the tree for what is newer than its snapshot, and watches
+//! its keys until its turn to write comes (`super::write`). So all that it read is as it was at
+//! the moment of its batch, and transactions are as if each had run alone at that moment
+//! (optimistic concurrency control with backward validation: Kung and Robinson, "On Optimistic
+//! Methods for Concurrency Control", TODS 1981).
 //!
 //! A key that was absent, was written and deleted again is as it was, and no conflict.
 //!
@@ -44,7 +44,8 @@ pub use retry::CompareAndSwapError;
 /// [`commit`](Self::commit) writes them at once, or fails with [`Error::Conflict`] and writes
 /// nothing, when others wrote meanwhile what it depends on ([`Isolation`]). Dropping it is a
 /// rollback. Nobody waits for a transaction: others read and write as ever, and while it is open
-/// compactions keep what it may read.
+/// compactions keep what it may read. Values too long for memory take storage from when they are
+/// put, in checkpoints made meanwhile too.
 ///
 /// ```
 /// # fn main() -> shamba::Result<()> {
@@ -64,9 +65,10 @@ pub use retry::CompareAndSwapError;
 /// [`Db::transact`](crate::Db::transact) runs one again after a conflict.
 #[derive(Debug)]
 pub struct Transaction {
+    /// Dropped before what keeps the database open.
+    own: OwnWrites,
     snapshot: Snapshot,
     isolation: Isolation,
-    own: OwnWrites,
     depends: Mutex<Dependencies>,
 }
 
@@ -223,7 +225,8 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::KeyTooLarge`], [`Error::BatchTooLarge`] or [`Error::TransactionTooLarge`], and
-    /// [`Error::Io`] where a file is written: the transaction is as it was before the call.
+    /// where a file is written those of [`Db::put`](crate::Db::put): the transaction is as it was
+    /// before the call.
     #[doc(alias = "insert")]
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let keyspace = self.default_keyspace().clone();
@@ -471,7 +474,7 @@ impl Transaction {
             None => below,
             Some(OwnBase::Value(value)) => Some(value),
             Some(base @ (OwnBase::InPieces(_) | OwnBase::Deleted)) => {
-                in_pieces = self.value_of(keyspace, key, base)?;
+                in_pieces = self.held_value_of(keyspace, key, base)?;
                 in_pieces.as_deref()
             }
         };

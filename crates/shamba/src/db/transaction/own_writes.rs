@@ -387,6 +387,8 @@ impl OwnWrites {
         // Taken out, so that what it says can be noted.
         let batch = std::mem::take(&mut self.batch);
         let mut ops = BatchOps(batch.rep());
+        // Of the files those stay to which the batch still points.
+        let mut files = 0;
         while let Some(Some(op)) = ops.next() {
             let end = batch.size() - ops.0.len();
             let value = end - op.value.len()..end;
@@ -395,11 +397,15 @@ impl OwnWrites {
                 OpKind::Entry(EntryKind::Expiring) => {
                     WrittenBase::Value(value.start + EXPIRY_BYTES..end)
                 }
-                OpKind::Entry(EntryKind::Pointer) => WrittenBase::Pointer(value),
+                OpKind::Entry(EntryKind::Pointer) => {
+                    files += 1;
+                    WrittenBase::Pointer(value)
+                }
                 OpKind::Entry(EntryKind::ExpiringPointer) => {
                     WrittenBase::Pointer(value.start + EXPIRY_BYTES..end)
                 }
                 OpKind::Entry(EntryKind::Delete) => WrittenBase::Deleted,
+                // These are noted in their own way.
                 OpKind::Entry(EntryKind::Operand) => {
                     self.note_operand(op.keyspace, op.key, value);
                     continue;
@@ -412,6 +418,7 @@ impl OwnWrites {
             self.note(op.keyspace, op.key, WrittenPlace::Base(place));
         }
         self.batch = batch;
+        self.files.truncate(files);
         true
     }
 }

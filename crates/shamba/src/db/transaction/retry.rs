@@ -51,7 +51,8 @@ impl Db {
 
     /// Runs a transaction and commits it, and after a conflict runs it again from its beginning,
     /// after a wait that becomes longer: a hundred times at most. What else it does than read and
-    /// write through the transaction it does as often. After an error of its own it is rolled back.
+    /// write through the transaction it does as often, and values too long for memory are written
+    /// to storage as often. After an error of its own it is rolled back.
     ///
     /// ```
     /// # fn main() -> shamba::Result<()> {

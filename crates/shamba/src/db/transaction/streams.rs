@@ -7,6 +7,7 @@ use super::Transaction;
 use super::long_values::LongValues;
 use super::own_writes::{OwnBase, OwnEntry};
 use crate::base::pointer::{MAX_POINTER_LEN, ValuePointer};
+use crate::budget::Role;
 use crate::db::in_pieces::{Streamed, stream};
 use crate::db::keyspaces::KeyspaceInner;
 use crate::db::value_reader::ValueReader;
@@ -107,6 +108,22 @@ impl Transaction {
             OwnBase::InPieces(pointer) => self.in_pieces(keyspace, key, pointer).map(Some),
             OwnBase::Deleted => Ok(None),
         }
+    }
+
+    /// The same where what iterators may hold bounds it: of one that it does not let pass a reader
+    /// is to be had.
+    pub(super) fn held_value_of(
+        &self,
+        keyspace: &KeyspaceInner,
+        key: &[u8],
+        own: OwnBase<'_>,
+    ) -> Result<Option<Value>> {
+        let mut held = self.inner().shared().budget().open_account(Role::Iterators);
+        if let OwnBase::InPieces(pointer) = own {
+            // Before it is read: there may be no memory for it, and a piece of it.
+            held.grow_iterator(pointer.len.saturating_mul(2), 1)?;
+        }
+        self.value_of(keyspace, key, own)
     }
 
     #[cold]

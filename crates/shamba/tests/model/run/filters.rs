@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use shamba::{CompactionDecision, Error, Options};
+use shamba::{CompactionDecision, Options};
 
 use super::{NAMES, Run};
 
