@@ -14,8 +14,9 @@ use shamba::fs::{
     BlockKind, Charge, DeviceModel, Effect, Fault, FaultFs, Faults, MemFs, MeteredFs, Op, Purpose,
 };
 use shamba::{
-    Db, Durability, Error, FilterFamily, FilterOptions, FilterPolicy, IterOptions, KeyspaceOptions,
-    KeyspaceStatistics, MemoryBudget, MergePolicy, Options, Role, WriteBatch, WriteOptions,
+    Append, Db, Durability, Error, FilterFamily, FilterOptions, FilterPolicy, IterOptions,
+    KeyspaceOptions, KeyspaceStatistics, MemoryBudget, MergePolicy, Options, Role, WriteBatch,
+    WriteOptions,
 };
 
 const DIR: &str = "/db";
@@ -663,6 +664,7 @@ fn a_budget_made_smaller_is_come_down_to_and_fails_nothing() {
         let options = small_options(Arc::new(MemFs::new())).memory(memory.clone());
         let keyspace = small_keyspace().write_buffer(64 << 20);
         let options = options.keyspace(keyspace).background_threads(threads);
+        let options = options.merge_operator("default", Append);
         let db = options.open(DIR).unwrap();
         let long = vec![7; 800 << 10];
         db.put("long", &long).unwrap();
@@ -678,7 +680,8 @@ fn a_budget_made_smaller_is_come_down_to_and_fails_nothing() {
             "{before}: {after:?}"
         );
         db.put("short", "1").unwrap();
-        let too_long = db.transaction().put("long", vec![8; 65 << 10]).unwrap_err();
+        let too_long = db.transaction().merge("long", vec![8; 65 << 10]);
+        let too_long = too_long.unwrap_err();
         assert!(matches!(too_long, Error::ValueTooLarge { max: 65536, .. }));
         db.flush().unwrap();
         db.wait_for_compaction().unwrap();

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use common::{Replay, Rng, files_ending};
 use shamba::fs::MemFs;
 use shamba::{
-    Clock, Db, Error, IterOptions, Keyspace, KeyspaceOptions, ManualClock, MemoryBudget, Options,
-    Snapshot, WriteBatch, WriteOptions,
+    Append, Clock, Db, Error, IterOptions, Keyspace, KeyspaceOptions, ManualClock, MemoryBudget,
+    Options, Snapshot, WriteBatch, WriteOptions,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -470,8 +470,9 @@ fn the_largest_values_may_have_a_time_to_live() {
     for limit in [1 << 20, 2 << 20, 32 << 20] {
         let at = Place::new();
         let options = at.options().memory(MemoryBudget::bytes(limit));
+        let options = options.merge_operator("default", Append);
         let mut db = options.clone().open("/db").unwrap();
-        let most = match db.transaction().put("a", vec![0; 65 << 20]).unwrap_err() {
+        let most = match db.merge("a", vec![0; 65 << 20]).unwrap_err() {
             Error::ValueTooLarge { max, .. } => max,
             error => panic!("{error}"),
         };

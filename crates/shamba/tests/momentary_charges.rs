@@ -161,6 +161,7 @@ fn large_entries_on_their_way_are_charged_and_few() {
     let (faulty, faults) = faulty(&fs);
     let memory = MemoryBudget::bytes(16 << 20);
     let options = Options::new().fs(faulty).memory(memory.clone());
+    let options = options.merge_operator("default", shamba::Append);
     let db = options.open(DIR).unwrap();
     let value = vec![7; LARGEST];
     let idle = charged(&memory, Role::Wal);
@@ -191,7 +192,7 @@ fn large_entries_on_their_way_are_charged_and_few() {
         }
     }
     // What is too large is refused without waiting or a copy.
-    let error = db.transaction().put("key", vec![7; 2 * LARGEST]);
+    let error = db.transaction().merge("key", vec![7; 2 * LARGEST]);
     let error = error.unwrap_err();
     assert!(
         matches!(error, shamba::Error::ValueTooLarge { .. }),
