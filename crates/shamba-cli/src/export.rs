@@ -194,11 +194,13 @@ impl Output {
 }
 
 impl Write for Output {
+    /// All of it: what encodes on the way may not take a part for an answer.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         match self {
-            Output::Stdout(writer) => writer.write(text),
-            Output::File { writer, .. } => writer.write(text),
+            Output::Stdout(writer) => writer.write_all(text)?,
+            Output::File { writer, .. } => writer.write_all(text)?,
         }
+        Ok(text.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -308,7 +308,7 @@
 //! | a value | any; past a sixteenth of the budget, and 64 MiB, in a file of its own |
 //! | a value in a batch | 64 MiB |
 //! | an operand | 64 MiB, and a sixteenth of the budget |
-//! | what a [`CompactionFilter`] changes a value to | the same; about values in pieces it is not asked |
+//! | what a [`CompactionFilter`] changes a value to | the same; it sees none in pieces |
 //! | filters for scans of a keyspace | of prefixes or of ranges, not both |
 //! | a batch | 256 MiB in memory ([`WriteBatch::memory`]), and three eighths of the budget |
 //! | a transaction | a batch; and with what it read, and all iterators, a quarter of the budget |

@@ -402,6 +402,7 @@ impl OwnWrites {
                     WrittenBase::Pointer(value)
                 }
                 OpKind::Entry(EntryKind::ExpiringPointer) => {
+                    files += 1;
                     WrittenBase::Pointer(value.start + EXPIRY_BYTES..end)
                 }
                 OpKind::Entry(EntryKind::Delete) => WrittenBase::Deleted,

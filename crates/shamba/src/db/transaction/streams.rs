@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Transaction;
 use super::long_values::LongValues;
 use super::own_writes::{OwnBase, OwnEntry};
-use crate::base::pointer::{MAX_POINTER_LEN, ValuePointer};
+use crate::base::pointer::MAX_POINTER_LEN;
 use crate::budget::Role;
 use crate::db::in_pieces::{Streamed, stream};
 use crate::db::keyspaces::KeyspaceInner;
@@ -105,7 +105,10 @@ impl Transaction {
     ) -> Result<Option<Value>> {
         match own {
             OwnBase::Value(value) => Ok(Some(Value::owned(value))),
-            OwnBase::InPieces(pointer) => self.in_pieces(keyspace, key, pointer).map(Some),
+            OwnBase::InPieces(pointer) => {
+                let reads = self.inner().reads();
+                reads.get_pointed(keyspace, key, pointer).map(Some)
+            }
             OwnBase::Deleted => Ok(None),
         }
     }
@@ -118,21 +121,13 @@ impl Transaction {
         key: &[u8],
         own: OwnBase<'_>,
     ) -> Result<Option<Value>> {
-        let mut held = self.inner().shared().budget().open_account(Role::Iterators);
-        if let OwnBase::InPieces(pointer) = own {
-            // Before it is read: there may be no memory for it, and a piece of it.
-            held.grow_iterator(pointer.len.saturating_mul(2), 1)?;
-        }
+        let OwnBase::InPieces(pointer) = own else {
+            return self.value_of(keyspace, key, own);
+        };
+        // Before it is read: there may be no memory for it, and a piece of it.
+        let budget = self.inner().shared().budget();
+        let mut held = budget.open_account(Role::Iterators);
+        held.grow_iterator(pointer.len.saturating_mul(2), 1)?;
         self.value_of(keyspace, key, own)
-    }
-
-    #[cold]
-    fn in_pieces(
-        &self,
-        keyspace: &KeyspaceInner,
-        key: &[u8],
-        pointer: ValuePointer,
-    ) -> Result<Value> {
-        self.inner().reads().get_pointed(keyspace, key, pointer)
     }
 }
