@@ -275,13 +275,17 @@ fn ranges_of_keys_are_deleted() {
     left(&["--from", "\\x65", "--escaped"], b"a\t1\nd\t1\n");
     left(&["--to", "b"], b"d\t1\n");
     left(&["--from", "x", "--to", "x"], b"d\t1\n");
+    // Three tables and no scan are nothing to merge: the tombstones are there to be counted.
+    work.ok(&["import", "told", "keys.tsv"]);
+    work.ok(&["delete", "told", "--prefix", "b/"]);
+    work.ok(&["delete", "told", "--from", "c", "--to", "d"]);
     let stats: serde_json::Value =
-        serde_json::from_slice(&work.ok(&["stats", "db", "--json"])).unwrap();
+        serde_json::from_slice(&work.ok(&["stats", "told", "--json"])).unwrap();
     let levels = stats["keyspaces"][0]["levels"].as_array().unwrap();
     let told = levels
         .iter()
         .map(|level| level["range_tombstones"].as_u64());
-    assert!(told.sum::<Option<u64>>().unwrap() >= 4, "{stats}");
+    assert_eq!(told.sum::<Option<u64>>(), Some(2), "{stats}");
     let inverted = work.fails(2, &["delete", "db", "--from", "z", "--to", "a"]);
     assert!(
         inverted.contains("begins at key z and ends before it"),
@@ -480,10 +484,10 @@ fn statistics_tell_what_expires_and_what_has() {
     let levels = |args: &[&str]| String::from_utf8(work.ok(args)).unwrap();
     work.ok(&["compact", "db"]);
     assert!(!levels(&["stats", "db"]).contains("expire:"));
-    work.ok(&["put", "db", "soon gone", "v", "--ttl", "3s"]);
+    work.ok(&["put", "db", "soon gone", "v", "--ttl", "6s"]);
     work.ok(&["put", "db", "later gone", "v", "--ttl", "1h"]);
     work.ok(&["compact", "db"]);
-    std::thread::sleep(std::time::Duration::from_millis(3_100));
+    std::thread::sleep(std::time::Duration::from_millis(6_100));
     let text = levels(&["stats", "db"]);
     let told = "files with entries that expire: 2, in 1 of them some have";
     assert!(text.contains(told), "{text}");
