@@ -7,6 +7,7 @@ use shamba_model::curve::{self, Curve};
 use shamba_model::{fpr, modular, ribbon};
 
 use super::banding::MAX_COLUMNS;
+use super::keys_filling;
 use super::plan::{Family, FilterPlan, Layout, MAX_MILLIBITS, MAX_MODULES, ModulePlan};
 use super::ribbon::MODULE_COLUMNS;
 
@@ -151,8 +152,12 @@ pub(crate) struct PlanOptions {
 pub(crate) struct FileContext {
     /// The level it will be on, 0 for a flush.
     pub(crate) level: u32,
-    /// About how many entries it will have.
-    pub(crate) expected_entries: u64,
+    /// About how many keys it will have.
+    pub(crate) keys: u64,
+    /// The most keys that a partition of it may have.
+    pub(crate) partition_keys: u32,
+    /// Bytes of a page that a module may fill.
+    pub(crate) page: usize,
     /// Its bits per key by its place in the tree; `None`: those of the options.
     pub(crate) bits_per_key: Option<f64>,
 }
@@ -180,8 +185,16 @@ impl Choice {
 /// Keys that the bits per key of ribbon columns are stated for: about those of a partition.
 const NOMINAL_KEYS: u64 = 8000;
 
-/// Columns of a module that fill a page.
+/// Columns of a module that fill a page, in partitions of about [`NOMINAL_KEYS`].
 const PAGE_COLUMNS: u8 = 4;
+
+/// Columns below level 0.
+const ALL_COLUMNS: u8 = 12;
+
+/// Other numbers of columns to a page, for more keys in a partition or fewer, where that saves one
+/// in so many of the pages that a table's filters take. With half of it, or double, tables of some
+/// sizes have other numbers; tables of tens of thousands of keys have as many pages in each.
+const OTHER_COLUMNS: ([u8; 2], u64) = ([3, 6], 8);
 
 /// Bits per key and modules where building speed matters.
 const QUICK: (f64, usize) = (16.0, 2);
@@ -281,16 +294,40 @@ pub(crate) fn plan(options: &PlanOptions, file: &FileContext) -> FilterPlan {
     }
 }
 
-/// Flushed files are soon written again: a Bloom filter. The others get three ribbon modules: two,
-/// of 0.4 % false positives in 8.3 bits, are what memory holds where it is short; the third is read
-/// and kept where memory is plenty, and saves nearly all false positives that are left. Memory
-/// holds as many of the columns as are worth it.
+/// Flushed files are soon written again: a Bloom filter. The others get twelve ribbon columns in
+/// modules of a page each, mostly three: two, of 0.4 % false positives in 8.3 bits, are what memory
+/// holds where it is short; the third is read and kept where memory is plenty, and saves nearly all
+/// false positives that are left. Memory holds as many of the columns as are worth it.
 fn by_level(file: &FileContext) -> Vec<ModulePlan> {
     if file.level == 0 {
         let (bits, modules) = QUICK;
         return spread(Family::Bloom, bits, modules, ModuleSizes::Equal);
     }
-    columns(&[PAGE_COLUMNS; 3])
+    let each = file.page_columns();
+    columns(&vec![each; usize::from(ALL_COLUMNS / each)])
+}
+
+impl FileContext {
+    /// Of how many columns a module has that fills a page of a partition: mostly
+    /// [`PAGE_COLUMNS`]. A table of 10,000 keys, which are two partitions then, the second nearly
+    /// empty, with three modules of a page each like the first, has one of four modules.
+    pub(crate) fn page_columns(&self) -> u8 {
+        let pages = |columns: u8| {
+            let keys = keys_filling(&ribbon_module(columns), 1, self.page) as u64;
+            // A few keys more are not worth another layout.
+            let partitions = self.keys.saturating_sub(keys / 16).div_ceil(keys.max(1));
+            let fits = keys <= self.partition_keys.into();
+            fits.then(|| partitions.max(1) * u64::from(ALL_COLUMNS / columns))
+        };
+        let (others, part) = OTHER_COLUMNS;
+        let usual = pages(PAGE_COLUMNS).unwrap_or(0);
+        let fewer = others.into_iter().filter_map(|columns| {
+            let pages = pages(columns)?;
+            (pages + usual.div_ceil(part) <= usual).then_some((pages, columns))
+        });
+        let fewest = fewer.min_by_key(|(pages, _)| *pages);
+        fewest.map_or(PAGE_COLUMNS, |(_, columns)| columns)
+    }
 }
 
 /// Spreads bits per key over at most `count` modules of one family.
@@ -386,10 +423,11 @@ fn ribbon_modules(bits: f64, count: usize, sizes: ModuleSizes) -> Vec<ModulePlan
 
 /// Ribbon modules of so many columns each.
 fn columns(modules: &[u8]) -> Vec<ModulePlan> {
-    let slots = ribbon::slots(NOMINAL_KEYS);
-    let module = |&columns: &u8| {
-        let millibits = slots * u64::from(columns) * 1000 / NOMINAL_KEYS;
-        ModulePlan::ribbon(columns, u32::try_from(millibits).unwrap_or(u32::MAX))
-    };
+    let module = |&columns: &u8| ribbon_module(columns);
     modules.iter().map(module).collect()
+}
+
+fn ribbon_module(columns: u8) -> ModulePlan {
+    let millibits = ribbon::slots(NOMINAL_KEYS) * u64::from(columns) * 1000 / NOMINAL_KEYS;
+    ModulePlan::ribbon(columns, u32::try_from(millibits).unwrap_or(u32::MAX))
 }

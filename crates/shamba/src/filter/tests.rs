@@ -58,7 +58,9 @@ pub(super) fn digest(key: u64) -> KeyDigest {
 
 const FILE: FileContext = FileContext {
     level: 1,
-    expected_entries: 1000,
+    keys: 1000,
+    partition_keys: 8000,
+    page: PAGE_PAYLOAD,
     bits_per_key: None,
 };
 
@@ -263,8 +265,8 @@ fn families_follow_the_level() {
         };
         let file = FileContext {
             level,
-            expected_entries: 1,
-            bits_per_key: None,
+            keys: 1_000_000,
+            ..FILE
         };
         let modules = plan(&options, &file).modules;
         modules
@@ -277,6 +279,47 @@ fn families_follow_the_level() {
     for level in 1..7 {
         assert_eq!(at(level, 10.0), [(Family::Ribbon, 4); 3]);
         assert!(at(level, 0.0).is_empty());
+    }
+}
+
+/// Twelve columns are cut into as many modules of a page as suits the number of keys: where the
+/// usual three would leave pages nearly empty, into others.
+#[test]
+fn modules_fill_pages_of_the_partitions_that_a_table_has() {
+    let columns = |keys, partition_keys| {
+        let file = FileContext {
+            keys,
+            partition_keys,
+            ..FILE
+        };
+        let options = PlanOptions {
+            families: Families::ByLevel,
+            ..same(Family::Bloom, Layout::Partitioned, 10.0, 1)
+        };
+        let modules = plan(&options, &file).modules;
+        assert_eq!(modules.iter().map(|m| m.columns).sum::<u8>(), 12, "{keys}");
+        assert!(modules.iter().all(|m| m.columns == modules[0].columns));
+        let filling = super::keys_filling(&modules[0], 1, PAGE_PAYLOAD) as u64;
+        (modules[0].columns, filling)
+    };
+    for (keys, expected) in [(1, 6), (5_200, 6), (7_000, 4), (8_200, 4)] {
+        assert_eq!(columns(keys, 20_000).0, expected, "{keys}");
+    }
+    // One partition of four pages, for two of three.
+    assert_eq!(columns(10_200, 20_000), (3, 10_456));
+    // No partition has more keys than it may have.
+    assert_eq!(columns(10_200, 10_000).0, 6);
+    assert_eq!(columns(10_200, 5_000).0, 4);
+    // Of many partitions one more or less is not worth it.
+    for keys in [40_000, 58_600, 64_000, 1_000_000] {
+        assert_eq!(columns(keys, 20_000).0, 4, "{keys}");
+    }
+    // Never more pages than three to a partition of four columns.
+    for keys in (1..120_000).step_by(531) {
+        let (columns, filling) = columns(keys, 20_000);
+        let pages = |columns: u8, filling| u64::from(12 / columns) * keys.div_ceil(filling);
+        let slack = u64::from(12 / columns);
+        assert!(pages(columns, filling) <= pages(4, 7_840) + slack, "{keys}");
     }
 }
 

@@ -18,9 +18,9 @@ pub enum FilterFamily {
     /// rarely rewritten.
     Ribbon,
     /// By level: Bloom filters of 16 bits per key in flushed files, which are soon written again,
-    /// twelve ribbon columns below, in three modules, of which memory holds those that are worth
-    /// it. Modules are without effect, and bits per key (unless 0) too while their allocation is
-    /// uniform. The default.
+    /// twelve ribbon columns below, in modules of a page, mostly three, of which memory holds
+    /// those that are worth it. Modules are without effect, and bits per key (unless 0) too while
+    /// their allocation is uniform. The default.
     #[default]
     Auto,
 }

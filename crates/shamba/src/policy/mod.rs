@@ -282,7 +282,9 @@ mod tests {
     fn rates_are_those_of_the_modules() {
         let context = FileContext {
             level: 0,
-            expected_entries: 1000,
+            keys: 1000,
+            partition_keys: 8000,
+            page: 4000,
             bits_per_key: None,
         };
         let two = PlanOptions {

@@ -48,6 +48,7 @@ pub(crate) use builder::{TableBuilder, TableSummary};
 pub(crate) use compressor::compressor_bytes;
 pub(crate) use files::table_name;
 pub use format::Compression;
+pub(crate) use format::PAGE_PAYLOAD;
 pub(crate) use get::{
     Get, GetState, Lookup, LookupTotals, ModuleReads, Modules, PendingGet, Poll, TableGet,
     TableValue, Trace,

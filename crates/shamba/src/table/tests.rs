@@ -215,7 +215,9 @@ fn bloom(bits: f64, modules: u8, layout: Layout) -> FilterPlan {
     };
     let file = FileContext {
         level: 1,
-        expected_entries: 1000,
+        keys: 1000,
+        partition_keys: 8000,
+        page: format::PAGE_PAYLOAD,
         bits_per_key: None,
     };
     plan(&options, &file)

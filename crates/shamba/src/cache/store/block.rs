@@ -13,10 +13,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::Store;
 use super::frames::{Location, SpanPiece};
 use super::layout::HEADER;
 use super::size::Size;
+use super::{Better, Store};
 use crate::budget::{Account, Reservation, Role, Shortage};
 use crate::fs::PAGE;
 
@@ -219,25 +219,50 @@ impl Block {
         }
     }
 
-    /// Moves the bytes to where fewer free slots lie beside them, where nobody else holds them and
-    /// much memory is in free slots; says whether it did.
+    /// Moves the bytes to where fewer free slots lie beside them, or down to where none lies below,
+    /// where nobody else holds them and much memory is in free slots; says whether it did.
     pub(in crate::cache) fn repack(&mut self) -> bool {
         let header = self.header();
         if !self.is_unshared() {
             return false;
         }
         let store = Arc::clone(&header.store);
-        let Some(piece) = store.take_better(header.place()) else {
-            return false;
-        };
+        match store.take_better(header.place()) {
+            None => return false,
+            Some(Better::Elsewhere(piece)) => self.move_to(&store, piece),
+            Some(Better::Below { slots, bytes }) => self.move_down(&store, slots, bytes),
+        }
+        true
+    }
+
+    /// Moves to a piece that was taken for it; nobody else holds it.
+    fn move_to(&mut self, store: &Arc<Store>, piece: SpanPiece) {
         // The charge goes with the block: slots of either place are spare while they are free.
-        let (len, account) = (header.len, header.account);
-        let moved = Block::written(&store, piece, len, self, account);
+        let (len, account) = (self.header().len, self.header().account);
+        let moved = Block::written(store, piece, len, self, account);
         let mut old = std::mem::replace(self, moved);
         // SAFETY: nobody else holds the old block, which is borrowed mutably.
         let header = unsafe { old.0.as_mut() };
         header.account = Account::new(account.role(), 0);
-        true
+    }
+
+    /// Moves down by so many slots and bytes, that were taken for it; nobody else holds it.
+    fn move_down(&mut self, store: &Store, slots: u8, bytes: usize) {
+        let (mut place, len) = (self.header().place(), self.header().len as usize);
+        place.slot -= slots;
+        // SAFETY: the slots right below were taken, so that nobody else has the address of any byte
+        // from there to the end of the block, which nobody else holds and which is borrowed
+        // mutably. Its header stands just before its bytes.
+        unsafe {
+            let from = self.0.cast::<u8>();
+            let to = from.sub(bytes);
+            to.copy_from(from, HEADER + len);
+            self.0 = to.cast();
+            self.0.as_mut().slots = packed(place.slot, place.slots);
+        }
+        place.slot += place.slots;
+        place.slots = slots;
+        store.leave(place);
     }
 
     /// The bytes, to change, where nobody else holds them.

@@ -321,6 +321,27 @@ impl Frames {
         })
     }
 
+    /// Takes the free slots right below a piece, for it to move down by as many; says how many.
+    pub(super) fn take_below(&mut self, place: Location) -> u8 {
+        let Some(chunk) = self.chunks.get_mut(place.chunk as usize) else {
+            return 0;
+        };
+        let Some(span) = chunk.spans.get_mut(usize::from(place.frame)) else {
+            return 0;
+        };
+        let below = u32::BITS - u32::from(place.slot);
+        let count = (span.free.checked_shl(below).unwrap_or(0)).leading_ones() as u8;
+        if count > 0 {
+            span.free &= !slots(place.slot - count, count);
+            let span = *span;
+            self.loose -= u64::from(count) * span.bytes();
+            if span.free == 0 {
+                self.forget_partial(span);
+            }
+        }
+        count
+    }
+
     /// Takes a span off the list of those with free slots.
     fn forget_partial(&mut self, span: Span) {
         let Some(partial) = self.partial.get_mut(usize::from(span.units)) else {

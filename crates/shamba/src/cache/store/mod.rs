@@ -36,6 +36,7 @@ use crate::budget::{
 };
 use crate::fs::PAGE;
 pub(crate) use block::Block;
+use chunk::Span;
 pub(in crate::cache) use frame_run::FrameRun;
 use frames::{Frames, Location, SpanPiece};
 pub(in crate::cache) use layout::HEADER;
@@ -55,6 +56,14 @@ pub(in crate::cache) const fn room_for(pages: u64) -> u64 {
 #[cfg(test)]
 pub(in crate::cache) const fn room_for_blocks(pages: u64) -> u64 {
     room_for(pages + pages.div_ceil(u64::BITS as u64 - 1))
+}
+
+/// Where a block would leave more slots free in a row.
+enum Better {
+    /// In a fuller span.
+    Elsewhere(SpanPiece),
+    /// So many slots, and bytes, further down.
+    Below { slots: u8, bytes: usize },
 }
 
 /// Memory for blocks and buffers, charged to a budget.
@@ -191,9 +200,9 @@ impl Store {
         needed.min(place.slots)
     }
 
-    /// While free slots take much memory: slots in a fuller span than that of a place. None where a
-    /// block is as well off where it is.
-    fn take_better(&self, place: Location) -> Option<SpanPiece> {
+    /// While free slots take much memory: slots in a fuller span than that of a place, or else
+    /// those that are free right below it. None where a block is as well off where it is.
+    fn take_better(&self, place: Location) -> Option<Better> {
         let mut frames = self.frames.lock();
         if place.slots == 0 || frames.loose <= loose_slots(self.budget.limit()) {
             return None;
@@ -201,10 +210,24 @@ impl Store {
         let span = frames.span((place.chunk, place.frame))?;
         // A roomier one would have to be charged.
         let here = Some((place.chunk, place.frame));
-        let better = frames.fullest(span.units, place.slots, here)?;
-        // So nothing is moved to and fro.
-        let gain = frames.span(better)?.free.count_ones() < span.free.count_ones();
-        gain.then(|| frames.take_slots(better, place.slots))?
+        let free = |span: Span| span.free.count_ones();
+        if let Some(better) = frames.fullest(span.units, place.slots, here)
+            // So nothing is moved to and fro.
+            && frames.span(better).map_or(0, free) < free(span)
+        {
+            return frames
+                .take_slots(better, place.slots)
+                .map(Better::Elsewhere);
+        }
+        let slots = frames.take_below(place);
+        let bytes = usize::from(slots) * span.bytes() as usize;
+        (slots > 0).then_some(Better::Below { slots, bytes })
+    }
+
+    /// Takes back so many slots of a span from one on, of a piece that has moved: its charge went
+    /// with it.
+    fn leave(&self, place: Location) {
+        self.frames.lock().give_slot_back(place);
     }
 }
 

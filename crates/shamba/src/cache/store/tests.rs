@@ -213,6 +213,35 @@ fn what_is_moved_together_leaves_whole_frames() {
     );
 }
 
+/// Slots that are free one by one in a span are free in a row once blocks were moved down.
+#[test]
+fn what_is_free_in_a_span_comes_together() {
+    let budget = Budget::new(FULL);
+    let store = Store::new(Arc::clone(&budget));
+    let put = |parts: usize| {
+        let bytes = fill(500 * parts, parts as u64);
+        store.block(Role::Data, (&bytes, parts as u8), 0, None)
+    };
+    let mut held: Vec<_> = std::iter::from_fn(|| put(1).ok()).collect();
+    let all = held.len();
+    let mut number = 0;
+    held.retain(|_| {
+        number += 1;
+        number % 3 > 0
+    });
+    // As much is free in every span, so that no block is better off in another one.
+    assert!(put(4).is_err());
+    for _ in 0..2 {
+        for block in &mut held {
+            block.repack();
+        }
+    }
+    assert!(held.iter().all(|block| **block == *fill(500, 1)));
+    let rows: Vec<_> = std::iter::from_fn(|| put(4).ok()).collect();
+    assert!(rows.len() * 4 * 2 > all - held.len(), "{}", rows.len());
+    assert!(rows.iter().all(|block| **block == *fill(2_000, 4)));
+}
+
 /// A block in the place of one that went takes its memory, with nothing free in the budget.
 #[test]
 fn memory_goes_from_hand_to_hand_in_a_full_budget() {

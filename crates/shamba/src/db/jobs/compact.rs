@@ -25,7 +25,7 @@ use crate::db::visibility::Visibility;
 use crate::error::{Error, Result};
 use crate::filter::{FileContext, choose};
 use crate::options::KeyspaceOptions;
-use crate::table::Compression;
+use crate::table::{Compression, PAGE_PAYLOAD};
 use crate::version::{FileMeta, Version};
 
 /// Bytes that an input of a merge holds: a page, the block in it, the cursor and the open table.
@@ -408,7 +408,9 @@ impl Compactor {
         let bits = |level| {
             let context = FileContext {
                 level,
-                expected_entries: 1 << 20,
+                keys: 1 << 20,
+                partition_keys: u32::MAX,
+                page: PAGE_PAYLOAD,
                 bits_per_key: None,
             };
             f64::from(choose(&wish, &context).likeliest().millibits()) / 1000.0

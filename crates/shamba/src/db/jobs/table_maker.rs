@@ -18,11 +18,17 @@ use crate::error::Result;
 use crate::filter::{BlockRoom, FileContext, ScanRule, choose};
 use crate::fs::PAGE;
 use crate::options::KeyspaceOptions;
-use crate::table::{ScanFilterOptions, TableBuildOptions, TableSlot, compressor_bytes};
+use crate::table::{
+    PAGE_PAYLOAD, ScanFilterOptions, TableBuildOptions, TableSlot, compressor_bytes,
+};
 use crate::version::{AddedFile, Feature, FileInfo, FileMeta};
 
-/// About how many keys share a partition of index and filter.
-const PARTITION_KEYS: u32 = 8000;
+/// About how many keys share a partition of index and filter: of those that fill whole pages of
+/// filter modules the nearest number.
+const PARTITION_KEYS: u32 = 7800;
+
+/// The most, where modules have fewer columns ([`FileContext::page_columns`]).
+const MOST_PARTITION_KEYS: u32 = 10_500;
 
 /// What the digest of a key takes, and its bits in the filter while they are written.
 const KEY_BYTES: u64 = 16;
@@ -136,7 +142,7 @@ impl TableMaker {
         // The prefixes of a partition beside its keys, about one for each, or what a filter of
         // ranges is made of.
         let of_partition = || match keys {
-            0 => entries.min(partition_keys(limit).min(PARTITION_KEYS).into()),
+            0 => entries.min(partition_keys(limit).min(MOST_PARTITION_KEYS).into()),
             keys => keys,
         };
         let scans = match (&options.prefix, options.range_filter) {
@@ -219,15 +225,17 @@ impl TableMaker {
     ) -> TableBuildOptions {
         let version = keyspace.version();
         let limit = self.shared.limit();
+        let room = self.filter_room(keyspace, entries);
         let context = FileContext {
             level: level as u32,
-            expected_entries: entries,
+            keys: room.file_entries as u64,
+            partition_keys: partition_keys(limit),
+            page: PAGE_PAYLOAD,
             bits_per_key: bits_by_place(keyspace, &version, |measured| {
                 TableSite::of(level, entries, parents, measured)
             }),
         };
         let mut wish = keyspace.options().filter_wish();
-        let room = self.filter_room(keyspace, entries);
         let bits = context.bits_per_key.unwrap_or(wish.bits_per_key);
         wish.sizes = wish.sizes.decided(bits, wish.modules, room);
         let filters = choose(&wish, &context);

@@ -22,7 +22,7 @@ use crate::budget::{Budget, Reservation, Role};
 use crate::filter::{FileContext, FilterPlan, PlanOptions, choose};
 use crate::options::KeyspaceOptions;
 use crate::policy::{EVERY_MODULE, FileView, FilterPolicy, ModuleController, Rates};
-use crate::table::ModuleReads;
+use crate::table::{ModuleReads, PAGE_PAYLOAD};
 use crate::value::{Hotness, PolicyState, RecentLookups, lookups_among};
 use crate::version::{FileMeta, Version};
 
@@ -76,8 +76,8 @@ struct KnownRates {
     /// Those of whole filters: of some of the tables that are open.
     known: HashMap<FilterPlan, Arc<[f64]>>,
     /// And of files that nobody opened, by level and, where those depend on the place, bits per key
-    /// in steps of 1 / [`GUESS_STEPS`].
-    guessed: HashMap<(u32, Option<u32>), Arc<[f64]>>,
+    /// in steps of 1 / [`GUESS_STEPS`], and columns to a page.
+    guessed: HashMap<(u32, Option<u32>, u8), Arc<[f64]>>,
 }
 
 /// A bit per key more or less doubles a rate or halves it, and what is told of a file that nobody
@@ -282,17 +282,20 @@ impl Decider {
     fn guess(&mut self, file: &FileMeta, level: u32) -> Arc<[f64]> {
         let steps = (self.by_place).then(|| (file.filter_bits() * GUESS_STEPS).round() as u32);
         let known = self.rates.get_or_insert_default();
-        if let Some(rates) = known.guessed.get(&(level, steps)) {
-            return rates.clone();
-        }
         let context = FileContext {
             level,
-            expected_entries: file.entries(),
+            keys: file.entries(),
+            partition_keys: u32::MAX,
+            page: PAGE_PAYLOAD,
             bits_per_key: steps.map(|steps| f64::from(steps) / GUESS_STEPS),
         };
+        let of = (level, steps, context.page_columns());
+        if let Some(rates) = known.guessed.get(&of) {
+            return rates.clone();
+        }
         let plan = choose(&self.wish, &context).likeliest();
         let rates = known.rates_of(&plan);
-        known.guessed.insert((level, steps), rates.clone());
+        known.guessed.insert(of, rates.clone());
         rates
     }
 
