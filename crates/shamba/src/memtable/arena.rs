@@ -10,7 +10,7 @@
 //! n+2        length of the value; the highest bit says that there is a sum
 //! n+3, n+4   the tag, low word first
 //! n+5 ..     u16 length of the key, key, value, the sum's bytes, zeros up to a word
-//! then       the oldest operand in the sum, if there is one
+//! then       of a sum: the oldest operand in it, 0 where nothing older of the key follows that
 //! ```
 //!
 //! Thread-safe. Nodes are written by [`Arena::push`] into words that nothing refers to yet, become
@@ -75,7 +75,9 @@ impl Node {
 pub(super) struct OperandSum<'a> {
     /// As many bytes as the operand has.
     pub(super) bytes: &'a [u8],
-    pub(super) oldest: Node,
+    /// None where the list has nothing older of the key: a lookup need not go there, which may be
+    /// far away.
+    pub(super) oldest: Option<Node>,
 }
 
 /// The longest sum that is kept: most are numbers.
@@ -148,7 +150,8 @@ impl<L: Links> Arena<L> {
         let words = self.links.words();
         let parts = [&key_len.to_ne_bytes(), key, operand, sum.bytes];
         words.store_bytes(at + PAYLOAD, parts);
-        words.store(at + PAYLOAD + payload, sum.oldest.0.get());
+        let oldest = sum.oldest.map_or(0, |oldest| oldest.0.get());
+        words.store(at + PAYLOAD + payload, oldest);
         NonZeroU32::new(u32::try_from(at).ok()?).map(Node)
     }
 
@@ -231,7 +234,7 @@ impl<L: Links> Arena<L> {
         let oldest = (self.links.words()).load(node.index() + PAYLOAD + payload);
         Some(OperandSum {
             bytes: self.payload(node, start, len),
-            oldest: Node(NonZeroU32::new(oldest)?),
+            oldest: NonZeroU32::new(oldest).map(Node),
         })
     }
 
@@ -285,7 +288,8 @@ mod tests {
                 let tag = Tag::new(u64::from(*seq) << 20, EntryKind::Put);
                 let bytes: Vec<u8> = value.iter().map(|byte| !byte).collect();
                 let oldest = pushed.last().filter(|_| *summed).map(|(node, ..)| *node);
-                let sum = oldest.map(|oldest| OperandSum { bytes: &bytes, oldest });
+                let oldest = oldest.filter(|_| seq % 2 == 0);
+                let sum = (*summed).then_some(OperandSum { bytes: &bytes, oldest });
                 let node = match sum {
                     Some(sum) => arena.push_summed(*height, key, tag, value, sum),
                     None => arena.push(*height, key, tag, value),

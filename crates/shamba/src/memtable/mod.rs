@@ -27,7 +27,7 @@ use crate::base::fragment::Cover;
 use crate::base::key::{EntryKind, SeqNo, Tag};
 use crate::base::pages::PAGE;
 use crate::budget::{Budget, Reservation, Role};
-use arena::{HEAD_BYTES, MAX_NODE_OVERHEAD, MOST_SUM};
+use arena::{HEAD_BYTES, MAX_NODE_OVERHEAD, MOST_SUM, Node};
 use ranges::RangeList;
 use skiplist::{Inserted, SkipList, Splice};
 use words::Words;
@@ -42,6 +42,13 @@ const LONGEST_STEP: usize = 64 << 10;
 
 /// The share of what is charged that is charged ahead.
 const STEP_SHARE: usize = 8;
+
+/// Where an entry is in the memtable that was asked for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EntryPlace(Node);
+
+/// An entry's tag and value, and where it is.
+pub(crate) type NewestEntry<'a> = (Tag, &'a [u8], Option<EntryPlace>);
 
 /// Sorted entries in memory.
 #[derive(Debug)]
@@ -206,31 +213,46 @@ impl Memtable {
     /// range tombstone over it is newer.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], snapshot: SeqNo) -> Option<(Tag, &[u8])> {
+        let found = self.find(key, snapshot);
+        found.map(|(tag, value, _)| (tag, value))
+    }
+
+    /// The same, and where it is, unless ranges were deleted.
+    #[inline(always)]
+    pub(crate) fn find(&self, key: &[u8], snapshot: SeqNo) -> Option<NewestEntry<'_>> {
         let found = self.newest_entry(key, snapshot);
         match self.ranges.get() {
             None => found,
-            Some(ranges) => or_tombstone(found, ranges.newest_over(key, snapshot)),
+            Some(ranges) => {
+                let found = found.map(|(tag, value, _)| (tag, value));
+                let found = or_tombstone(found, ranges.newest_over(key, snapshot));
+                found.map(|(tag, value)| (tag, value, None))
+            }
         }
     }
 
-    #[inline]
-    fn newest_entry(&self, key: &[u8], snapshot: SeqNo) -> Option<(Tag, &[u8])> {
+    #[inline(always)]
+    fn newest_entry(&self, key: &[u8], snapshot: SeqNo) -> Option<NewestEntry<'_>> {
         let list = self.list.get()?;
         let node = list.at_or_after(key, Tag::seek(snapshot))?;
         let arena = list.arena();
-        (arena.key(node) == key).then(|| (arena.tag(node), arena.value(node)))
+        let place = Some(EntryPlace(node));
+        (arena.key(node) == key).then(|| (arena.tag(node), arena.value(node), place))
     }
 
     /// The entries of a key whose sequence number is at most `snapshot`, newest first, to the first
     /// that a range tombstone hides: a tombstone in its place. Operands that were combined as they
     /// were written ([`MemtableWriter::insert_operand`]) are one, with the newest one's tag.
+    /// `newest` is where [`Self::find`] found the first of them, if it did.
     pub(crate) fn entries_of<'a>(
         &'a self,
         key: &'a [u8],
         snapshot: SeqNo,
+        newest: Option<EntryPlace>,
     ) -> impl Iterator<Item = (Tag, &'a [u8])> {
         let list = self.list.get();
-        let mut next = list.and_then(|list| list.at_or_after(key, Tag::seek(snapshot)));
+        let search = || list.and_then(|list| list.at_or_after(key, Tag::seek(snapshot)));
+        let mut next = newest.map_or_else(search, |EntryPlace(node)| Some(node));
         let ranges = self.ranges.get();
         let mut over = ranges.map_or(0, |ranges| ranges.newest_over(key, snapshot));
         std::iter::from_fn(move || {
@@ -239,8 +261,8 @@ impl Memtable {
                 let is_next = arena.key(node) == key && arena.tag(node).seq() > over;
                 // Where a range was deleted, operands that were combined may be in part older.
                 let sum = arena.sum(node).filter(|_| over == 0);
-                let last = sum.map_or(node, |sum| sum.oldest);
-                next = list.next(last).filter(|_| is_next);
+                let last = sum.map_or(Some(node), |sum| sum.oldest);
+                next = last.and_then(|last| list.next(last)).filter(|_| is_next);
                 let value = || sum.map_or_else(|| arena.value(node), |sum| sum.bytes);
                 is_next.then(|| (arena.tag(node), value()))
             });
@@ -366,10 +388,10 @@ impl<'a> MemtableWriter<'a> {
         self.inserted(inserted, key, tag)
     }
 
-    /// The same of an operand, newer than all of its key, where operands are combined as they are
-    /// written (`combine` says what two come to, the older first): with it what it and those right
-    /// before it come to, if that is short and as long as the operand, so that a lookup need not go
-    /// to each of them.
+    /// The same of an operand, newer than all of its key, of which nothing older comes later,
+    /// where operands are combined as they are written (`combine` says what two come to, the older
+    /// first): with it what it and those right before it come to, if that is short and as long as
+    /// the operand, so that a lookup need not go to each of them.
     #[must_use]
     pub(crate) fn insert_operand(
         &mut self,

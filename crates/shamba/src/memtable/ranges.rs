@@ -403,7 +403,7 @@ mod tests {
                             prop_assert_eq!(newest(other, snapshot), expected);
                         }
                     }
-                    let all: Vec<_> = memtable.entries_of(key, snapshot).collect();
+                    let all: Vec<_> = memtable.entries_of(key, snapshot, None).collect();
                     prop_assert_eq!(all.len(), usize::from(expected > 0));
                     let found = memtable.get(key, snapshot);
                     prop_assert_eq!(found.map_or(0, |(tag, _)| tag.seq()), expected);

@@ -149,7 +149,12 @@ impl<L: Links> SkipList<L> {
         let both = before.and_then(|node| {
             let sum = self.arena.sum(node);
             let older = sum.map_or_else(|| self.arena.value(node), |sum| sum.bytes);
-            let oldest = sum.map_or(node, |sum| sum.oldest);
+            // Nothing older of a key comes later.
+            let is_last = || (self.next(node)).is_none_or(|older| self.arena.key(older) != key);
+            let oldest = match sum {
+                Some(sum) => sum.oldest,
+                None => (!is_last()).then_some(node),
+            };
             Some((combine(older, operand)?, oldest))
         });
         match &both {

@@ -286,7 +286,7 @@ fn combine(older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
 /// What readers of a number see of a key, merged, with how many entries they came to; nothing where
 /// one of them is no operand.
 fn merged(memtable: &Memtable, key: &[u8], snapshot: u64) -> (Option<Vec<u8>>, usize) {
-    let mut entries: Vec<_> = memtable.entries_of(key, snapshot).collect();
+    let mut entries: Vec<_> = memtable.entries_of(key, snapshot, None).collect();
     let count = entries
         .iter()
         .position(|(tag, _)| tag.kind() != Some(EntryKind::Operand));

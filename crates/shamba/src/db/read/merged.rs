@@ -1,7 +1,7 @@
 //! Lookups of a key whose newest entry is an operand: all of them down to what they are merged
 //! into.
 
-use super::{Found, PointReader, TableVisit, Value};
+use super::{Found, OperandPlace, PointReader, TableVisit, Value};
 use crate::base::expiring;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{EntryKind, SeqNo, Tag};
@@ -30,24 +30,44 @@ struct Gathered<'o> {
 }
 
 impl PointReader<'_> {
-    /// The value of a key of which there are operands.
+    /// The value of a key of which there are operands, the key that was looked up last.
     #[cold]
     pub(super) fn find_merged(&mut self, key: &[u8]) -> Result<Found> {
+        let newest = self.newest_operand.take();
+        self.find_merged_from(key, newest)
+    }
+
+    /// The value of a key of which there are operands; `newest` is where the newest one is, if that
+    /// is known.
+    pub(super) fn find_merged_from(
+        &mut self,
+        key: &[u8],
+        newest: Option<OperandPlace>,
+    ) -> Result<Found> {
         let keyspace = self.keyspace;
         let budget = self.path.shared.budget();
         let mut gathered = Gathered {
             operands: OperandChain::new(keyspace.operator()?, budget.limit()),
             memory: budget.open_account(Role::Iterators),
         };
-        let base = self.gather(key, &mut gathered)?;
+        let base = self.gather(key, newest, &mut gathered)?;
         let value = gathered.operands.merge(key, base.as_deref())?;
         Ok(Found::Value(Value::boxed(value.into())))
     }
 
     /// Gathers the operands of a key, newest first; gives the value that they are merged into.
-    fn gather(&mut self, key: &[u8], gathered: &mut Gathered<'_>) -> Result<Option<Vec<u8>>> {
-        for memtable in self.state.memtables() {
-            for (tag, value) in memtable.entries_of(key, self.seq) {
+    fn gather(
+        &mut self,
+        key: &[u8],
+        newest: Option<OperandPlace>,
+        gathered: &mut Gathered<'_>,
+    ) -> Result<Option<Vec<u8>>> {
+        // Those before the newest one's have nothing of the key.
+        let first = newest.map_or(0, |newest| newest.memtable);
+        for (at, memtable) in self.state.memtables().enumerate().skip(first) {
+            let newest = newest.filter(|newest| newest.memtable == at);
+            let newest = newest.map(|newest| newest.entry);
+            for (tag, value) in memtable.entries_of(key, self.seq, newest) {
                 if tag.kind() != Some(EntryKind::Operand) {
                     return self.base(key, tag, value);
                 }

@@ -37,11 +37,19 @@ use crate::base::pointer::ValuePointer;
 use crate::base::sample;
 use crate::cache::{Candidate, Epoch};
 use crate::error::{Error, Result};
+use crate::memtable::EntryPlace;
 use crate::metrics::Counter;
 use crate::table::{Get, GetState, Lookup, LookupTotals, Opened, TableCache, TableGet, TableValue};
 use crate::version::FileMeta;
 pub(super) use pointed::{LocatedValue, gather, pointed, pointer_in};
 pub use value::Value;
+
+/// Where the newest entry of a key is, an operand: in which memtable, and there.
+#[derive(Clone, Copy)]
+pub(super) struct OperandPlace {
+    memtable: usize,
+    entry: EntryPlace,
+}
 
 /// What a key's newest entry is.
 pub(super) enum Found<V = Value> {
@@ -100,6 +108,8 @@ pub(super) struct PointReader<'a> {
     time: Cell<Option<Moment>>,
     /// Where the value lies that was found last in a value file.
     pointer: Cell<ValuePointer>,
+    /// Where the operand is that was found last in a memtable.
+    newest_operand: Cell<Option<OperandPlace>>,
     /// When it began to read, where the cache may be asked for entries.
     epoch: Option<Epoch>,
     /// Whether blocks that tables pin may be used instead of the cache's.
@@ -192,6 +202,7 @@ impl ReadPath {
             seq,
             time: Cell::new(snapshot.map(|snapshot| snapshot.time)),
             pointer: Cell::new(ValuePointer::NOWHERE),
+            newest_operand: Cell::new(None),
             epoch: epoch.filter(|_| keyspace.entries().shows_all_to(seq)),
             use_pinned: self.tables.may_pin(),
             totals: LookupTotals::default(),
@@ -259,15 +270,22 @@ impl<'a> PointReader<'a> {
     /// The newest entry of a key in the memtables, its value as it lies there.
     #[inline]
     pub(super) fn find_in_memtables(&self, key: &[u8]) -> Option<Found<&'a [u8]>> {
-        let mut memtables = self.state.memtables();
-        let (tag, value) = memtables.find_map(|memtable| memtable.get(key, self.seq))?;
+        let mut memtables = self.state.memtables().enumerate();
+        let (memtable, (tag, value, entry)) = memtables.find_map(|(at, memtable)| {
+            let newest = memtable.find(key, self.seq)?;
+            Some((at, newest))
+        })?;
         Some(match tag.kind() {
             Some(EntryKind::Put) => Found::Value(value),
             Some(EntryKind::Expiring) => match expiring::at(value, self.time()) {
                 Some(value) => Found::Value(value),
                 None => Found::Tombstone,
             },
-            Some(EntryKind::Operand) => Found::Operand,
+            Some(EntryKind::Operand) => {
+                let place = entry.map(|entry| OperandPlace { memtable, entry });
+                self.newest_operand.set(place);
+                Found::Operand
+            }
             Some(EntryKind::Pointer | EntryKind::ExpiringPointer) => self.pointer_of(tag, value),
             Some(EntryKind::Delete) | None => Found::Tombstone,
         })

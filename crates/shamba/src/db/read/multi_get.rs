@@ -147,7 +147,7 @@ impl ReadPath {
             }
             for at in std::mem::take(&mut values.merged) {
                 if let (Ok(()), Some(key)) = (&done, keys.get(at)) {
-                    let found = reader.find_merged(key.as_ref());
+                    let found = reader.find_merged_from(key.as_ref(), None);
                     done = found.map(|found| values.set(at, Some(found), &reader.pointer));
                 }
             }
