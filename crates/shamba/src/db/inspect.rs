@@ -80,7 +80,7 @@ pub fn filter_partitions<E: From<Error>>(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::sync::Arc;
 
     use super::*;
@@ -171,6 +171,50 @@ mod tests {
 
             let stop = filter_partitions(&db, |_| Err(Error::Closed));
             assert!(matches!(stop, Err(Error::Closed)));
+        }
+    }
+
+    /// A table's modules fill the pages of the partitions that it has: of 10,000 keys one, with
+    /// four modules, and not two with three each, of which the second's would be nearly empty.
+    #[test]
+    fn tables_of_few_partitions_have_modules_that_fill_pages() {
+        for (target_file, partitions, columns) in [
+            (534 << 10, 1, [3; 4].as_slice()),
+            (256 << 10, 1, &[6; 2]),
+            (2 << 20, 5, &[4; 3]),
+        ] {
+            let db = Options::new()
+                .fs(Arc::new(MemFs::new()))
+                .background_threads(0)
+                .memory(MemoryBudget::bytes(32 << 20))
+                .keyspace(KeyspaceOptions::new().target_file(target_file))
+                .open("db")
+                .unwrap();
+            // Two tables that a merge has to go through.
+            for number in (0..64_000).step_by(2).chain((1..64_000).step_by(2)) {
+                db.put(format!("{number:016}"), [7; 44]).unwrap();
+                if number == 63_998 {
+                    db.flush().unwrap();
+                }
+            }
+            db.flush().unwrap();
+            db.compact_range(None, None).unwrap();
+            let mut tables: BTreeMap<u64, Vec<Vec<u8>>> = BTreeMap::new();
+            filter_partitions(&db, |partition| {
+                let modules = partition.modules.iter().map(|module| module.columns);
+                let table = tables.entry(partition.file).or_default();
+                table.push(modules.collect());
+                assert!(partition.modules.iter().all(|module| module.pages == 1));
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+            // The last one has what is left.
+            tables.pop_last();
+            assert!(!tables.is_empty());
+            for table in tables.values() {
+                assert_eq!(table.len(), partitions, "{target_file}");
+                assert!(table.iter().all(|modules| modules == columns), "{table:?}");
+            }
         }
     }
 }

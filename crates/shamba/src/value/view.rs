@@ -6,8 +6,9 @@ use super::geometry::ModuleGeometry;
 use crate::fs::BlockKind;
 
 /// Modules whose resident columns or blocks are known; of later ones nothing counts as resident. A
-/// byte for each in each partition. The default filter has three; with half of it the third would
-/// never count as resident, double is four bytes more for each partition.
+/// byte for each in each partition. The default filter has three, in some tables four
+/// (`FileContext::page_columns`); with half of it the third would never count as resident, double
+/// is four bytes more for each partition.
 pub(crate) const TRACKED: usize = 4;
 
 /// A module counts as missing if what is missing of it lets fewer of the absent keys pass than
