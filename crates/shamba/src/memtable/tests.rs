@@ -287,6 +287,9 @@ fn combine(older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
 /// one of them is no operand.
 fn merged(memtable: &Memtable, key: &[u8], snapshot: u64) -> (Option<Vec<u8>>, usize) {
     let mut entries: Vec<_> = memtable.entries_of(key, snapshot, None).collect();
+    let newest = memtable.find(key, snapshot).and_then(|(.., newest)| newest);
+    let from_there: Vec<_> = memtable.entries_of(key, snapshot, newest).collect();
+    assert_eq!(entries, from_there);
     let count = entries
         .iter()
         .position(|(tag, _)| tag.kind() != Some(EntryKind::Operand));
