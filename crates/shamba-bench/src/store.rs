@@ -207,10 +207,8 @@ impl Store {
     /// The bytes of `percent` of the metadata size at this number of entries, and at least what a
     /// database can be opened with.
     pub fn budget(&self, percent: f64) -> u64 {
-        let share = self.entries as f64 / STANDARD_ENTRIES as f64;
-        let full = self.full_budget.map(|full| full as f64);
-        let full = full.unwrap_or(STANDARD_METADATA as f64 * share);
-        ((full * percent / 100.0) as u64).max(MIN_MEMORY)
+        let full = self.full_budget.unwrap_or(metadata_of(self.entries));
+        ((full as f64 * percent / 100.0) as u64).max(MIN_MEMORY)
     }
 
     /// The database of an engine.
@@ -225,6 +223,19 @@ impl Store {
     pub fn loaded(&self, engine: &str, note: &mut dyn FnMut(String)) -> Result<PathBuf> {
         Ok(self.base(engine).loaded(&self.dir, Device::Disk, note)?.dir)
     }
+}
+
+/// The bytes of RocksDB's filters and indexes for so many entries of 64 B.
+fn metadata_of(entries: u64) -> u64 {
+    (STANDARD_METADATA as f64 * entries as f64 / STANDARD_ENTRIES as f64) as u64
+}
+
+/// The bytes of RocksDB's filters and indexes for the entries of a database, if they are those of
+/// the standard setting.
+pub fn rocksdb_metadata(base: &Base) -> Option<u64> {
+    let standard = Base::standard("", base.entries, base.seed);
+    let is_standard = (base.keys, base.value) == (standard.keys, standard.value);
+    is_standard.then(|| metadata_of(base.entries))
 }
 
 /// The entries of a database of this size. Loads and lookups use different seeds.

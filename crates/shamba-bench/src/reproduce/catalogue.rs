@@ -37,6 +37,10 @@ pub struct Experiment {
     /// is the baseline.
     #[serde(default)]
     engines: Vec<String>,
+    /// Whether 100 % of memory is what RocksDB's filters and indexes take, and not those of one
+    /// Bloom filter a file in this engine.
+    #[serde(default)]
+    pub(super) of_rocksdb: bool,
     /// The setting in words, around what the experiment itself says of it.
     #[serde(default)]
     setting: String,

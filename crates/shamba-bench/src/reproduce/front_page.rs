@@ -198,7 +198,7 @@ fn told(cells: &[Beside]) -> String {
         ),
     };
     format!(
-        "With memory for {least} % of the filters and indexes RocksDB, with the best of the settings that were tried \
+        "With memory for {least} % of its filters and indexes RocksDB, with the best of the settings that were tried \
          for each cell (Bloom and ribbon filters of several bits a key, with and without filters in the last level, row \
          caches: [named there](results/ours.md#ours-pressure)), reads **{}** the pages of this engine with its one default setting{more} \
          {lost}\n\n",
@@ -414,12 +414,14 @@ fn beside_the_papers(claims: &[(&str, &Claim)]) -> Dots {
         let Some([(from, to), (least, most)]) = claim.ranges else {
             continue;
         };
-        if from > 0.0 && to > 0.0 && least > 0.0 {
+        if from > 0.0 && to > 0.0 && most > 0.0 {
             let row = dots.rows.len() as f64;
             // Of "at least" the paper's figure is 1, and the bar goes on to what was measured.
             let one = if to < UNBOUNDED { to } else { from };
             let to = if to < UNBOUNDED { to } else { from.max(most) };
+            // The scale is logarithmic: of a range from nothing on the upper end is shown.
             let mut ends = vec![(least / one, row), (most / one, row)];
+            ends.retain(|(times, _)| *times > 0.0);
             ends.dedup();
             let series = match claim.verdict {
                 Verdict::ModelOnly => 1,

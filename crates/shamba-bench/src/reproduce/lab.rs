@@ -31,6 +31,8 @@ pub struct Lab<'a> {
     load_seed: u64,
     /// The engines of the experiment that is measured.
     pub(super) engines: Vec<&'static str>,
+    /// Whether 100 % of a budget is in this experiment what RocksDB would need.
+    pub(super) of_rocksdb: bool,
     home: PathBuf,
     pub(super) journal: Journal,
     /// How many measurements that the journal will have are being made, one for another.
@@ -84,6 +86,7 @@ impl<'a> Lab<'a> {
             seed,
             load_seed: seed,
             engines: Vec::new(),
+            of_rocksdb: false,
             home,
             journal,
             depth: 0,
@@ -141,8 +144,22 @@ impl<'a> Lab<'a> {
         self.measured("load", base, |lab| Ok(lab.loaded(base)?.facts))
     }
 
-    /// 100 % of a budget: the bytes of filters and indexes when the entries of `base` lie in tables
-    /// with one Bloom filter each.
+    /// 100 % of a budget, in bytes: RocksDB's filters and indexes in an experiment that is beside
+    /// it, else those of one Bloom filter a table.
+    fn full_budget(&mut self, base: &Base) -> Result<u64> {
+        if !self.of_rocksdb {
+            return self.metadata(base);
+        }
+        let told = store::rocksdb_metadata(base);
+        told.ok_or_else(|| {
+            Error::InvalidSetting(
+                "RocksDB's filters and indexes are known for entries of 64 B".into(),
+            )
+        })
+    }
+
+    /// The bytes of filters and indexes when the entries of `base` lie in tables with one Bloom
+    /// filter each.
     pub fn metadata(&mut self, base: &Base) -> Result<u64> {
         let plain = Base {
             engine: STATE_OF_THE_ART.to_owned(),
@@ -156,7 +173,7 @@ impl<'a> Lab<'a> {
     /// The budgets in percent that an engine has which is to have these: where they are less than
     /// its least, that one, once.
     pub fn budgets(&mut self, base: &Base, wanted: &[f64]) -> Result<Vec<f64>> {
-        let least = MIN_MEMORY as f64 * 100.0 / self.metadata(base)? as f64;
+        let least = MIN_MEMORY as f64 * 100.0 / self.full_budget(base)? as f64;
         // Upwards, so that a budget of it is not less than the least.
         let least = (least * 10.0).ceil() / 10.0;
         let mut budgets: Vec<f64> = wanted.iter().map(|percent| percent.max(least)).collect();
@@ -184,7 +201,7 @@ impl<'a> Lab<'a> {
         positive: f64,
         distribution: Distribution,
     ) -> Result<Trial> {
-        let memory = (self.metadata(&base)? as f64 * percent / 100.0) as u64;
+        let memory = (self.full_budget(&base)? as f64 * percent / 100.0) as u64;
         let trial = Trial::lookups(base, memory.max(MIN_MEMORY), positive, distribution);
         Ok(Trial {
             seed: self.lookup_seed(),

@@ -373,6 +373,7 @@ fn measured_with(
     let unknown = || Error::InvalidSetting("nothing measures it".to_owned());
     let run = experiment.run().ok_or_else(unknown)?;
     lab.engines = experiment.engines(|family| lab.has(family));
+    lab.of_rocksdb = experiment.of_rocksdb;
     let mut all = Vec::new();
     for seed in seeds.clone() {
         if seeds.end - seeds.start > 1 {

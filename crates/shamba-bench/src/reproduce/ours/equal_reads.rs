@@ -22,22 +22,14 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut claims = Vec::new();
     for distribution in DISTRIBUTIONS {
         for positive in [0.0, 0.5, 1.0] {
-            let mut pages = |engine: &str, percent| -> Result<Found> {
-                // Only the kernel counts what RocksDB reads, and only what it reads from a disk.
-                let device = if engine.starts_with("rocksdb") {
-                    Device::Disk
-                } else {
-                    Device::Ram
-                };
-                let trial = lab
-                    .lookups(engine, percent, positive, distribution)?
-                    .on(device);
+            let pages = |lab: &mut Lab<'_>, engine: &str, percent| -> Result<Found> {
+                let trial = lab.lookups(engine, percent, positive, distribution)?;
                 lab.measure(&trial)
             };
             let mut ours = Series::new("our default");
             let mut at_a_third = Found::default();
             for percent in BUDGETS {
-                let found = pages("shamba", percent)?;
+                let found = pages(lab, "shamba", percent)?;
                 ours.points.push((percent, found.pages()));
                 if percent <= THIRD {
                     at_a_third = found;
@@ -46,14 +38,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             let mut series = Vec::new();
             for rival in &rivals {
                 let all = if *rival == rocksdb::BEST {
-                    let mut found = Vec::new();
-                    for setting in &settings {
-                        found.push(pages(setting, 100.0)?);
-                    }
-                    let best = rocksdb::best(&settings, &found);
-                    best.map_or_else(Found::default, |(_, found)| found.clone())
+                    let place = (distribution, positive, 100.0);
+                    rocksdb::at_its_best(lab, &settings, place)?.unwrap_or_default()
                 } else {
-                    pages(rival, 100.0)?
+                    pages(lab, rival, 100.0)?
                 };
                 let theirs = all.pages();
                 let ends = [(BUDGETS[0], theirs), (100.0, theirs)];

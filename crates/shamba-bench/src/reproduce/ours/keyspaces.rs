@@ -168,7 +168,7 @@ impl Cell {
 /// Puts into many keyspaces beside one, and into some at once beside one.
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let counts = [1, lab.scale.tiny_or(20, 10_000)];
-    let entries = lab.scale.tiny_or(2_000, 500_000);
+    let entries = lab.scale.pick(2_000, 200_000, 200_000, 500_000);
     let title = |entries| format!("{entries} entries of {} bytes, at random", VALUE + 16);
     let mut many = Report::titled(title(entries));
     for memory in MEMORY {

@@ -28,24 +28,16 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut points = pressure::measure(lab, &grid(&engines[..], Device::Ram))?;
     let mut tables = Vec::new();
     if !settings.is_empty() {
-        // Only the kernel counts what RocksDB reads, and only what it reads from a disk. Its best
-        // settings of a cell are found with the first seed.
-        let own_seed = lab.seed;
-        lab.seed = lab.first_seed();
-        let cells = pressure::measure(lab, &grid(&settings, Device::Disk))?;
-        lab.seed = own_seed;
-        for (point, cell) in points.iter_mut().zip(&cells) {
-            let found = if own_seed == lab.first_seed() {
-                rocksdb::best(&settings, &cell.found).map(|(_, found)| found.clone())
-            } else {
-                again(lab, &rocksdb::best_few(&settings, &cell.found), point)?
-            };
+        for point in &mut points {
+            let place = (point.distribution, point.positive, point.percent);
+            let found = rocksdb::at_its_best(lab, &settings, place)?;
             point.found.extend(found);
         }
-        engines.push(rocksdb::BEST);
-        if own_seed == lab.first_seed() {
+        if lab.seed == lab.first_seed() {
+            let cells = pressure::measure(lab, &grid(&settings, Device::Disk))?;
             tables.push(rocksdb::table(&settings, &cells));
         }
+        engines.push(rocksdb::BEST);
         notes.push(format!(
             "RocksDB has the best of {} settings in each cell: all are measured with the first \
              seed, the {} best of the cell with the others.",
@@ -77,17 +69,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let claims = nowhere_worse(shown, &points);
     let panels = pressure::panels(shown, &points);
     Ok(Findings::of(pressure::setting(lab), tables, panels, claims).noting(notes))
-}
-
-/// What the best of some settings of RocksDB finds in a point, with this seed.
-fn again(lab: &mut Lab<'_>, settings: &[&str], point: &Point) -> Result<Option<Found>> {
-    let mut all = Vec::new();
-    for setting in settings {
-        let base = lab.base(setting);
-        let trial = lab.lookups_in(base, point.percent, point.positive, point.distribution)?;
-        all.push(lab.measure(&trial.on(Device::Disk))?);
-    }
-    Ok(rocksdb::best(settings, &all).map(|(_, found)| found.clone()))
 }
 
 /// The pages that RocksDB reads more: with each seed the same lookups, so that of several seeds the

@@ -3,6 +3,7 @@
 use crate::engine::Resident;
 use crate::reproduce::claim::TOLERANCE;
 use crate::reproduce::prelude::*;
+use crate::store;
 
 /// Uniform, normal, Zipf: those of Figures 6 and 7.
 pub(in crate::reproduce) const DISTRIBUTIONS: [Distribution; 3] =
@@ -136,9 +137,15 @@ pub(in crate::reproduce) fn setting(lab: &Lab<'_>) -> String {
 
 /// The same of any database.
 pub(in crate::reproduce) fn setting_of(lab: &Lab<'_>, base: &Base) -> String {
+    let full = match store::rocksdb_metadata(base).filter(|_| lab.of_rocksdb) {
+        Some(bytes) => format!(
+            "; 100 % of memory is {bytes} bytes, RocksDB's filters of 10 bits a key and indexes"
+        ),
+        None => String::new(),
+    };
     format!(
         "{}; bits per key are those of the papers' layouts (our default chooses its own, 12.5 where memory \
-         allows: what is held equal is the memory)",
+         allows: what is held equal is the memory){full}",
         lab.setting(base)
     )
 }
