@@ -214,6 +214,8 @@ pub(crate) fn table(cells: &[Cell]) -> Report {
             "optimum": optimum(|o| o.warm),
             "from empty": optimum(|o| o.from_empty),
             "hindsight": optimum(|o| o.hindsight),
+            "first reads of a page": optimum(|o| o.first_of_page),
+            "first reads of an entry": optimum(|o| o.first_of_entry),
             "to optimum": distance(|o| o.warm),
             "to from empty": distance(|o| o.from_empty),
         }

@@ -12,7 +12,7 @@
 mod visits;
 mod weights;
 
-pub use visits::{Tree, partitions};
+pub use visits::{Tree, first_reads, partitions};
 pub use weights::Weights;
 
 use crate::cell::Measurement;
@@ -22,7 +22,8 @@ use crate::{Error, Result};
 use shamba_model::oracle::{Curve, Start};
 use std::path::PathBuf;
 
-/// Phase of the lookups that [`Trial`]s measure.
+/// Phases of the lookups of [`Trial`]s: those before measuring, and those measured.
+const WARM_UP: u64 = 1;
 const MEASURED: u64 = 2;
 
 /// Pages per lookup of the best that could be done with a tree, a workload and a budget: dual
@@ -36,6 +37,14 @@ pub struct Optimum {
     pub from_empty: f64,
     /// Of what knows the lookups to come, and has read what it keeps.
     pub hindsight: f64,
+    /// Data pages of entries that were looked up, and no entry of theirs before, since memory was
+    /// empty: nobody had a reason to read them before, however much memory there is.
+    #[serde(default)]
+    pub first_of_page: f64,
+    /// Those of entries that were not looked up before: what is left to read where there is memory
+    /// for every entry met, and none for the others on its page.
+    #[serde(default)]
+    pub first_of_entry: f64,
 }
 
 /// The optimum of a trial's tree and lookups under several budgets.
@@ -80,10 +89,15 @@ impl Measurement for Request {
         let warm = curve(&expected, Start::WARM)?;
         let from_empty = curve(&expected, from_empty)?;
         let hindsight = curve(&traced, Start::WARM)?;
+        let before = Weights::of_trace(entries, mix, seed, WARM_UP, trial.warm_up)?;
+        let [first_of_page, first_of_entry] =
+            first_reads(&tree, &before, &traced).map(|reads| reads / traced.total());
         let optima = self.budgets.iter().map(|&budget| Optimum {
             warm: warm(budget),
             from_empty: from_empty(budget),
             hindsight: hindsight(budget),
+            first_of_page,
+            first_of_entry,
         });
         Ok(Some(optima.collect()))
     }

@@ -179,6 +179,29 @@ pub fn partitions(tree: &Tree, weights: &Weights) -> Vec<Partition> {
     found
 }
 
+/// The data pages that lookups of existing keys `now` have to read since those `before` read
+/// nothing of theirs: of pages of which no entry was asked for, and of entries that were not.
+pub fn first_reads(tree: &Tree, before: &Weights, now: &Weights) -> [f64; 2] {
+    let (mut of_page, mut of_entry) = (0.0, 0.0);
+    for partition in &tree.partitions {
+        for page in &partition.pages {
+            let numbers = page.numbers.iter().map(|number| *number as usize);
+            let here = numbers.filter(|n| usize::from(tree.run_of[*n]) == partition.run);
+            let (mut was_asked, mut first) = (false, 0u32);
+            for number in here {
+                let asked = before.present[number] > 0.0;
+                was_asked |= asked;
+                first += u32::from(!asked && now.present[number] > 0.0);
+            }
+            of_entry += page.reads * f64::from(first);
+            if first > 0 && !was_asked {
+                of_page += page.reads;
+            }
+        }
+    }
+    [of_page, of_entry]
+}
+
 /// The sums of the first 0, 1, 2, … values.
 fn sums(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut sum = 0.0;

@@ -4,6 +4,7 @@ use crate::store;
 use crate::workload::{Distribution, KeyKind, MAX_KEY, Mix, random};
 use rand::RngExt;
 use shamba_model::oracle::Curve;
+use std::collections::HashSet;
 
 /// A tree of full levels of files of equal size: which entry is where is random, as after a load
 /// in random order. Each partition has two pages of four ribbon columns.
@@ -208,4 +209,37 @@ fn the_standard_setting_has_the_limits_it_is_known_for() {
             );
         }
     }
+}
+
+#[test]
+fn first_reads_are_those_of_an_engine_that_forgets_nothing() {
+    let shape = small();
+    let tree = shape.tree(5);
+    let mix = Mix::lookups(0.5, Distribution::Zipf(0.99));
+    let weights = |phase| Weights::of_trace(shape.entries, &mix, 7, phase, 500).unwrap();
+    let (before, now) = (weights(1), weights(2));
+    // Where an entry is found: its newest run has one page with it.
+    let page_of = |number: u32| {
+        let all = tree.partitions.iter().enumerate().flat_map(|(at, known)| {
+            let own = known.run == usize::from(tree.run_of[number as usize]);
+            let pages = known.pages.iter().enumerate().filter(move |_| own);
+            pages.map(move |(page, told)| ((at, page), told))
+        });
+        let mut holding = all.filter(|(_, page)| page.numbers.contains(&number));
+        holding.next().unwrap().0
+    };
+    let (mut pages, mut entries) = (HashSet::new(), HashSet::new());
+    let mut reads = [[0.0; 2]; 2];
+    for (weights, reads) in [&before, &now].into_iter().zip(&mut reads) {
+        for number in 0..shape.entries as u32 {
+            if weights.present[number as usize] > 0.0 {
+                reads[0] += f64::from(u8::from(pages.insert(page_of(number))));
+                reads[1] += f64::from(u8::from(entries.insert(number)));
+            }
+        }
+    }
+    assert_eq!(first_reads(&tree, &before, &now), reads[1]);
+    assert!(0.0 < reads[1][0] && reads[1][0] < reads[1][1]);
+    let none = Weights::of_trace(shape.entries, &mix, 7, 1, 0).unwrap();
+    assert_eq!(first_reads(&tree, &none, &before), reads[0]);
 }
