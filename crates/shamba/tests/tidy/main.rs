@@ -705,6 +705,26 @@ fn the_licences_and_documents_are_there() {
     );
 }
 
+/// What was measured stands in pages that are made from it: in the README it would grow old.
+#[test]
+fn the_readme_compares_without_figures() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let begun = readme.split_once("## How it compares").unwrap().1;
+    let compared = begun.split_once("\n## ").unwrap().0;
+    for line in compared.lines().filter(|line| !line.starts_with('<')) {
+        // Where a link leads does not count.
+        let told = line.split('(').enumerate().map(|(at, part)| match at {
+            0 => part,
+            _ => part.split_once(')').map_or("", |(_, rest)| rest),
+        });
+        let told: String = told.collect();
+        assert!(
+            !told.contains(|of: char| of.is_ascii_digit()),
+            "the README has a figure by hand: {line}"
+        );
+    }
+}
+
 /// The files of the engine by module, without tests.
 fn engine_code() -> BTreeMap<ModulePath, String> {
     let mut files = BTreeMap::new();
