@@ -37,12 +37,9 @@ type Answer = fn(serde_json::Value) -> Result<Vec<u8>>;
 type Known = (fn() -> &'static str, Answer);
 
 /// What the hidden command can be asked for.
-const KNOWN: [Known; 18] = [
+const KNOWN: [Known; 15] = [
     known::<compare::Cell>(),
     known::<compare::Pressed>(),
-    known::<compare::WorkloadCell>(),
-    known::<compare::LargeReads>(),
-    known::<compare::ShortScans>(),
     known::<store::Load>(),
     known::<oracle::Request>(),
     known::<hot_spot::Cell>(),

@@ -14,14 +14,15 @@ mod compared;
 mod data_model;
 
 pub use compared::{Compared, dots, is_throughput, phases};
-pub use data_model::{LargeReads, ShortScans, Workload, WorkloadCell};
+pub use data_model::Workload;
 
 use crate::cell::{self, Measurement};
 use crate::container::{self, Container};
 use crate::engine::{self, Engine, EngineConfig};
-use crate::runner::{self, Amount, Data, Order, Summary};
-use crate::workload::{KeyKind, KeySpace, Mix, ValueSpec};
-use crate::{Error, Result, proc_io};
+use crate::proc_io::{self, ProcessIo};
+use crate::runner::{self, Amount, Data, Outcome, Summary};
+use crate::workload::{KeyKind, KeySpace, ValueSpec};
+use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -103,7 +104,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// One engine, one thread count, all phases, in a process of its own.
+/// One engine, one thread count, all phases or a workload, in a process of its own.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
     settings: Settings,
@@ -111,9 +112,11 @@ pub struct Cell {
     threads: usize,
     /// Decides every random choice of this repetition.
     seed: u64,
+    /// What is measured instead of the phases.
+    workload: Option<Workload>,
 }
 
-/// The part of a [`Cell`] under pressure, in a process of its own.
+/// The part of a [`Cell`] with little memory, in a process of its own.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Pressed {
     cell: Cell,
@@ -124,6 +127,9 @@ pub struct Pressed {
     /// The control group to enter.
     container: Option<PathBuf>,
 }
+
+/// Has the part with little memory measured.
+type Press<'a> = &'a dyn Fn(Pressed) -> Result<Vec<Line>>;
 
 /// What a [`Cell`] measured of one phase, or another fact.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -158,16 +164,24 @@ impl Measurement for Cell {
     type Found = Vec<Line>;
 
     fn measure(&self) -> Result<Vec<Line>> {
-        self.measure_by(|pressed| cell::measure(&pressed))
+        self.measure_by(&|pressed| cell::measure(&pressed))
     }
 }
 
 impl Cell {
-    fn measure_by(&self, press: impl FnOnce(Pressed) -> Result<Vec<Line>>) -> Result<Vec<Line>> {
+    fn measure_by(&self, press: Press<'_>) -> Result<Vec<Line>> {
         let dir = tempfile::TempDir::with_prefix_in("compare-", &self.settings.dir)?;
-        let config = EngineConfig::in_memory(dir.path().to_owned());
+        match self.workload {
+            Some(workload) => data_model::measure(workload, self, dir.path(), press),
+            None => self.phases(dir.path(), press),
+        }
+    }
+
+    fn phases(&self, dir: &Path, press: Press<'_>) -> Result<Vec<Line>> {
+        let config = EngineConfig::in_memory(dir.to_owned());
         let engine = engine::open(&self.engine, &config)?;
         let data = self.data();
+        let warm = |engine: &dyn Engine| runner::check_all(engine, &data, &(0..0));
         let (mut lines, mut runs) = (Vec::new(), None);
         for (number, name) in (0..).zip(PHASES) {
             let summary = self.phase(engine.as_ref(), &data, number, name)?;
@@ -178,7 +192,7 @@ impl Cell {
                 "overwrite" => {
                     engine.flush()?;
                     engine.wait_idle()?;
-                    warm(engine.as_ref(), &data)?;
+                    warm(engine.as_ref())?;
                 }
                 "scan" => runs = engine.runs(),
                 _ => {}
@@ -190,14 +204,16 @@ impl Cell {
         engine.wait_idle()?;
         drop(engine);
         // With what was still in memory.
-        let written = proc_io::ProcessIo::now().write_bytes;
+        let written = ProcessIo::now().write_bytes;
         lines.push(Line::fact("written, MiB", mib(written)));
-        let size = proc_io::bytes_in(dir.path())?;
+        let size = proc_io::bytes_in(dir)?;
         lines.push(Line::fact("size on disk, MiB", mib(size)));
-        lines.extend(self.under_pressure(dir.path(), &data, press)?);
+        let entry = data.keys.key_len() + self.settings.value_size;
+        let bytes = self.settings.entries * entry as u64;
+        lines.extend(self.pressed(dir, (bytes as f64 * PRESSURE) as u64, press)?);
         let engine = engine::open(&self.engine, &config)?;
         if engine.compact()? {
-            warm(engine.as_ref(), &data)?;
+            warm(engine.as_ref())?;
             for (number, name) in (200..).zip(ONE_RUN) {
                 let summary = self.phase(engine.as_ref(), &data, number, name)?;
                 lines.push(Line::phase(format!("{name}{IN_ONE_RUN}"), &summary));
@@ -214,63 +230,83 @@ impl Cell {
         )
     }
 
-    /// Has keys looked up with little memory.
-    fn under_pressure(
+    /// So many operations of a mix that has a name; a phase repeats no other's choices.
+    fn run(
         &self,
-        database: &Path,
+        engine: &dyn Engine,
         data: &Data,
-        press: impl FnOnce(Pressed) -> Result<Vec<Line>>,
-    ) -> Result<Vec<Line>> {
-        let entry = data.keys.key_len() + self.settings.value_size;
-        let bytes = self.settings.entries * entry as u64;
-        let memory = ((bytes as f64 * PRESSURE) as u64).max(shamba::MIN_MEMORY);
-        container::forget_files(database)?;
-        let limit = memory + container::ALLOWANCE;
-        in_container(limit, |container| {
-            press(Pressed {
-                cell: self.clone(),
-                database: database.to_owned(),
-                memory,
-                container,
-            })
-        })
+        mix: &str,
+        (operations, phase): (u64, u64),
+    ) -> Result<Outcome> {
+        let amount = Amount::new(operations, self.threads, phase);
+        runner::measure(engine, data, &mix.parse()?, amount)
     }
 
     fn phase(&self, engine: &dyn Engine, data: &Data, number: u64, name: &str) -> Result<Summary> {
         let (entries, reads) = (self.settings.entries, self.settings.reads);
-        let amount = Amount {
-            operations: match name {
-                "overwrite" => entries,
-                "seekrandom" => reads / 5,
-                "scan" => reads / 500,
-                _ => reads,
-            },
-            threads: self.threads,
-            phase: number,
+        let operations = match name {
+            "overwrite" => entries,
+            "seekrandom" => reads / 5,
+            "scan" => reads / 500,
+            _ => reads,
         };
-        let untold = &AtomicU64::new(0);
         let outcome = match name {
-            "fillrandom" => runner::fill(engine, data, Order::Random, self.threads, 1, untold)?,
+            "fillrandom" => runner::load(engine, data, self.threads, 1)?,
             "readwhilewriting" => {
                 let (mix, rate) = ("readrandom".parse()?, self.settings.write_rate);
-                runner::run_while_writing(engine, data, &mix, amount, rate, untold)?.0
+                let amount = Amount::new(operations, self.threads, number);
+                let untold = AtomicU64::new(0);
+                runner::run_while_writing(engine, data, &mix, amount, rate, &untold)?.0
             }
-            FIRST_READS => runner::run(engine, data, &"readrandom".parse()?, amount, untold)?,
-            mix => runner::run(engine, data, &mix.parse()?, amount, untold)?,
+            FIRST_READS => self.run(engine, data, "readrandom", (operations, number))?,
+            mix => self.run(engine, data, mix, (operations, number))?,
         };
         Ok(outcome.summary())
+    }
+
+    /// What is found with so much memory, or the least that a database can be opened with, in a
+    /// control group where one can be made, and what its limit was. That the process took more is a
+    /// result: [`KILLED`], and no line besides.
+    fn pressed(&self, database: &Path, memory: u64, press: Press<'_>) -> Result<Vec<Line>> {
+        container::forget_files(database)?;
+        let memory = memory.max(shamba::MIN_MEMORY);
+        let limit = memory + container::ALLOWANCE;
+        let container = Container::new(limit);
+        let measured = press(Pressed {
+            cell: self.clone(),
+            database: database.to_owned(),
+            memory,
+            container: container.as_ref().map(|group| group.dir().to_owned()),
+        });
+        let (mut lines, killed) = match (measured, &container) {
+            (Ok(lines), _) => (lines, false),
+            (Err(Error::Killed(_)), Some(_)) => (Vec::new(), true),
+            (Err(error), _) => return Err(error),
+        };
+        lines.push(Line::fact(KILLED, f64::from(killed)));
+        lines.extend(container.map(|_| Line::fact(LIMIT, mib(limit))));
+        Ok(lines)
     }
 }
 
 impl Measurement for Pressed {
     type Found = Vec<Line>;
 
-    /// Opens the database again with little memory, and looks keys up.
     fn measure(&self) -> Result<Vec<Line>> {
         if let Some(group) = &self.container {
             container::enter(group)?;
         }
-        let data = self.cell.data();
+        match self.cell.workload {
+            Some(workload) => data_model::pressed(workload, self),
+            None => self.look_up(),
+        }
+    }
+}
+
+impl Pressed {
+    /// Opens the database again with little memory, and looks keys up.
+    fn look_up(&self) -> Result<Vec<Line>> {
+        let (cell, data) = (&self.cell, self.cell.data());
         let config = EngineConfig {
             memory: self.memory,
             direct_reads: true,
@@ -278,64 +314,40 @@ impl Measurement for Pressed {
             ..EngineConfig::in_memory(self.database.clone())
         };
         let start = Instant::now();
-        let engine = engine::open(&self.cell.engine, &config)?;
+        let engine = engine::open(&cell.engine, &config)?;
         let opened = start.elapsed().as_secs_f64() * 1e3;
         let mut lines = vec![Line::fact("opening, ms", opened)];
-        for (phase, workload) in (100..).step_by(2).zip(PRESSED) {
-            let mix: Mix = workload.parse()?;
-            let run = |phase| {
-                let amount = Amount {
-                    operations: self.cell.settings.reads / 20,
-                    threads: self.cell.threads,
-                    phase,
-                };
-                runner::run(engine.as_ref(), &data, &mix, amount, &AtomicU64::new(0))
-            };
-            run(phase)?;
-            let before = proc_io::ProcessIo::now();
-            let outcome = run(phase + 1)?;
-            let io = proc_io::ProcessIo::now().since(&before);
-            let pages = io.pages() / outcome.operations.max(1) as f64;
-            let name = format!("{workload}{UNDER_PRESSURE}");
-            lines.push(Line::fact(format!("{name}: pages/lookup"), pages));
-            lines.push(Line::phase(name, &outcome.summary()));
+        let lookups = cell.settings.reads / 20;
+        for (phase, mix) in (100..).step_by(2).zip(PRESSED) {
+            let name = format!("{mix}{UNDER_PRESSURE}");
+            let pages = format!("{name}: pages/lookup");
+            lines.extend(warmed(name, pages, phase, |phase| {
+                cell.run(engine.as_ref(), &data, mix, (lookups, phase))
+            })?);
         }
         Ok(lines)
     }
 }
 
-/// What a process found in a control group of so many bytes, where one can be made, and what the
-/// limit was. That it took more is a result: [`KILLED`], and no line besides.
-fn in_container(
-    limit: u64,
-    measure: impl FnOnce(Option<PathBuf>) -> Result<Vec<Line>>,
-) -> Result<Vec<Line>> {
-    let container = Container::new(limit);
-    let measured = measure(container.as_ref().map(|group| group.dir().to_owned()));
-    let (mut lines, killed) = match (measured, &container) {
-        (Ok(lines), _) => (lines, false),
-        (Err(Error::Killed(_)), Some(_)) => (Vec::new(), true),
-        (Err(error), _) => return Err(error),
-    };
-    lines.push(Line::fact(KILLED, f64::from(killed)));
-    lines.extend(container.map(|_| Line::fact(LIMIT, mib(limit))));
-    Ok(lines)
+/// Runs a phase to warm the cache, and then the next one: its rate, and the pages that an operation
+/// of it reads.
+fn warmed(
+    name: impl Into<String>,
+    pages: impl Into<String>,
+    phase: u64,
+    run: impl Fn(u64) -> Result<Outcome>,
+) -> Result<[Line; 2]> {
+    run(phase)?;
+    let (outcome, io) = ProcessIo::during(|| run(phase + 1))?;
+    let each = io.pages() / outcome.operations.max(1) as f64;
+    Ok([
+        Line::phase(name, &outcome.summary()),
+        Line::fact(pages, each),
+    ])
 }
 
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-/// Reads everything once, in key order, so that it lies in the engine's cache.
-fn warm(engine: &dyn Engine, data: &Data) -> Result<()> {
-    let seen = engine.scan(&[], usize::MAX, &mut |_, _| Ok(()))? as u64;
-    let entries = data.keys.entries();
-    if seen == entries {
-        return Ok(());
-    }
-    Err(Error::WrongAnswer(format!(
-        "a scan of everything found {seen} of {entries} entries"
-    )))
 }
 
 /// Says what a cell measured.
@@ -350,22 +362,26 @@ fn note_rates(repetition: usize, cell: &Cell, lines: &[Line], note: &mut dyn FnM
 /// Runs the comparison. `note` gets a line about each finished cell.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Compared> {
     std::fs::create_dir_all(&settings.dir)?;
-    if !settings.workloads.is_empty() {
-        return data_model::run(settings, note);
-    }
+    let workloads: Vec<Option<Workload>> = match settings.workloads.as_slice() {
+        [] => vec![None],
+        workloads => workloads.iter().copied().map(Some).collect(),
+    };
     let mut cells = Vec::new();
     for repetition in 0..settings.repeat.max(1) {
-        for &threads in &settings.threads {
-            for engine in &settings.engines {
-                let cell = Cell {
-                    settings: settings.clone(),
-                    engine: engine.clone(),
-                    threads,
-                    seed: settings.seed + repetition as u64,
-                };
-                let lines = cell::measure(&cell)?;
-                note_rates(repetition, &cell, &lines, note);
-                cells.push((cell, lines));
+        for &workload in &workloads {
+            for &threads in &settings.threads {
+                for engine in &settings.engines {
+                    let cell = Cell {
+                        settings: settings.clone(),
+                        engine: engine.clone(),
+                        threads,
+                        seed: settings.seed + repetition as u64,
+                        workload,
+                    };
+                    let lines = cell::measure(&cell)?;
+                    note_rates(repetition, &cell, &lines, note);
+                    cells.push((cell, lines));
+                }
             }
         }
     }
@@ -376,32 +392,34 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Compared
 }
 
 #[cfg(test)]
+impl Pressed {
+    /// Measures in this process, which could not leave a group again.
+    fn measure_here(self) -> Result<Vec<Line>> {
+        let container = None;
+        Self { container, ..self }.measure()
+    }
+}
+
+#[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::experiments::settings;
 
     /// What was compared with these throughputs of a phase on one thread, by engine.
     pub(crate) fn compared(phase: &str, rates: &[(&str, f64)]) -> Compared {
-        let settings = Settings {
-            engines: rates
-                .iter()
-                .map(|(engine, _)| (*engine).to_owned())
-                .collect(),
-            workloads: Vec::new(),
-            entries: 3000,
-            value_size: 10,
-            reads: 2000,
-            threads: vec![1],
-            repeat: 1,
-            write_rate: 0,
-            dir: PathBuf::new(),
-            seed: 1,
-        };
+        let engines: Vec<&str> = rates.iter().map(|(engine, _)| *engine).collect();
+        let settings: Settings = settings(&format!(
+            "--engines {} --entries 3000 --value-size 10 --reads 2000 --threads 1 --repeat 1 \
+             --write-rate 0",
+            engines.join(",")
+        ));
         let cells = rates.iter().map(|&(engine, value)| {
             let cell = Cell {
                 settings: settings.clone(),
                 engine: engine.to_owned(),
                 threads: 1,
                 seed: 1,
+                workload: None,
             };
             let line = Line {
                 p99_us: Some(1.0),
@@ -421,16 +439,7 @@ pub(crate) mod tests {
         let (mut cell, _) = compared("", &[("shamba", 0.0)]).cells.remove(0);
         cell.settings.dir = dir.path().to_owned();
         cell.threads = 2;
-        let lines = cell.measure_by(|pressed| {
-            // This process cannot leave a group again.
-            let container = None;
-            Pressed {
-                container,
-                ..pressed
-            }
-            .measure()
-        });
-        let lines = lines.unwrap();
+        let lines = cell.measure_by(&Pressed::measure_here).unwrap();
         let throughputs =
             |lines: &[Line]| lines.iter().filter(|line| line.p99_us.is_some()).count();
         let phases = PHASES.len() + PRESSED.len() + ONE_RUN.len();
@@ -443,7 +452,7 @@ pub(crate) mod tests {
         assert!(fact(&lines, RUNS).is_some_and(|runs| runs >= 1.0));
         assert_eq!(fact(&lines, KILLED), Some(0.0));
         // One that is killed for memory is told, and the rest measured all the same.
-        let killed = cell.measure_by(|_| Err(Error::Killed("by the system".into())));
+        let killed = cell.measure_by(&|_| Err(Error::Killed("by the system".into())));
         match fact(&lines, LIMIT) {
             Some(_) => {
                 let killed = killed.unwrap();
@@ -452,7 +461,7 @@ pub(crate) mod tests {
             }
             None => assert!(killed.is_err()),
         }
-        let wrong = cell.measure_by(|_| Err(Error::Child("exit status: 1".into())));
+        let wrong = cell.measure_by(&|_| Err(Error::Child("exit status: 1".into())));
         assert!(wrong.is_err(), "any other failure is one");
     }
 

@@ -76,8 +76,11 @@ fn main() -> ExitCode {
     }
 }
 
+fn note(line: String) {
+    eprintln!("{line}");
+}
+
 fn run(command: Command) -> Result<()> {
-    let note = &mut |line: String| eprintln!("{line}");
     match command {
         Command::Cell => cell::answer()?,
         Command::Engines => println!("{}", engine::available().join("\n")),
@@ -87,30 +90,31 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Reproduce(settings) if settings.list => println!("{}", reproduce::list()),
         Command::Reproduce(settings) => {
-            reproduce::run(&settings, note)?;
+            reproduce::run(&settings, &mut note)?;
             note(format!("{}", settings.out.join("results.md").display()));
         }
-        Command::Replay(asked) => asked.show(|settings| trace::run(settings, note))?,
+        Command::Replay(asked) => asked.show(trace::run)?,
         Command::Compare(asked) => {
-            asked.show(|settings| Ok(compare::run(settings, note)?.table()))?;
+            asked.show(|settings, note| Ok(compare::run(settings, note)?.table()))?;
         }
-        Command::Pressure(asked) => asked.show(|settings| pressure::run(settings, note))?,
-        Command::Cpu(asked) => asked.show(|settings| cpu::run(settings, note))?,
-        Command::Writes(asked) => asked.show(|settings| writes::run(settings, note))?,
-        Command::Mixes(asked) => asked.show(|settings| mixes::run(settings, note))?,
-        Command::Reopen(asked) => asked.show(|settings| reopen::run(settings, note))?,
-        Command::RangeFilters(asked) => {
-            asked.show(|settings| range_filters::run(settings, note))?
-        }
-        Command::Indexes(asked) => asked.show(|settings| indexes::run(settings, note))?,
+        Command::Pressure(asked) => asked.show(pressure::run)?,
+        Command::Cpu(asked) => asked.show(cpu::run)?,
+        Command::Writes(asked) => asked.show(writes::run)?,
+        Command::Mixes(asked) => asked.show(mixes::run)?,
+        Command::Reopen(asked) => asked.show(reopen::run)?,
+        Command::RangeFilters(asked) => asked.show(range_filters::run)?,
+        Command::Indexes(asked) => asked.show(indexes::run)?,
     }
     Ok(())
 }
 
 impl<S: Args> Asked<S> {
     /// Prints the table of an experiment of these settings, and keeps it.
-    fn show(&self, measured: impl FnOnce(&S) -> Result<Report>) -> Result<()> {
-        let report = measured(&self.settings)?;
+    fn show(
+        &self,
+        measured: impl FnOnce(&S, &mut dyn FnMut(String)) -> Result<Report>,
+    ) -> Result<()> {
+        let report = measured(&self.settings, &mut note)?;
         if let Some(path) = &self.table {
             report.save(path)?;
         }

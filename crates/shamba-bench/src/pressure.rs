@@ -5,40 +5,25 @@
 //! distribution, share of existing keys and budget, a [`Trial`] is measured of each engine on the
 //! disk, the engines alternating. Pages and read operations come from the kernel, which counts
 //! every engine alike, and beside them the engine's own counters.
-use crate::device::Device;
+use crate::experiments::grid::{Grid, Place};
 use crate::oracle::{Optimum, Request};
 use crate::plot::{self, Panel};
-use crate::report::{Report, median};
-use crate::reproduce::trial::{Found, KERNEL_PAGES, KERNEL_READS, Trial};
+use crate::report::Report;
+use crate::reproduce::trial::{Found, KERNEL_PAGES, KERNEL_READS, Trial, median_of};
 use crate::reproduce::{Lab, Scale};
 use crate::store::Store;
-use crate::workload::Distribution;
 use crate::{Error, Result, cell, row};
 use std::path::{Path, PathBuf};
 
-/// The grid.
+/// What to measure.
 #[derive(Clone, Debug, clap::Args)]
+#[command(mut_arg("budgets", |budgets| budgets.default_value("10,25,40,70,100,150")))]
+#[command(mut_arg("distributions", |of| of.default_value("uniform,normal0.05,zipf0.99")))]
+#[command(mut_arg("warm_up", |warm_up| warm_up.default_value("60000")))]
 pub struct Settings {
-    /// Engines and their databases.
+    /// The grid.
     #[command(flatten)]
-    pub store: Store,
-    /// Budgets in percent of RocksDB's filters and indexes.
-    #[arg(long, value_delimiter = ',', default_value = "10,25,40,70,100,150")]
-    pub budgets: Vec<f64>,
-    /// Shares of lookups for existing keys.
-    #[arg(long, value_delimiter = ',', default_value = "0,0.5,1")]
-    pub positives: Vec<f64>,
-    /// Of `uniform`, `zipf[THETA]`, `normal[SHARE]`, `normal-keys[KEYS]`, `hot-set[SHARE]` and
-    /// `latest`.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "uniform,normal0.05,zipf0.99"
-    )]
-    pub distributions: Vec<Distribution>,
-    /// Lookups before measuring.
-    #[arg(long, default_value_t = 60_000)]
-    pub warm_up: u64,
+    pub grid: Grid,
     /// Lookups measured.
     #[arg(long, default_value_t = 30_000)]
     pub measured: u64,
@@ -65,17 +50,30 @@ pub struct KeptTrials {
 }
 
 impl KeptTrials {
-    /// The file for them, one in `passing` where none was named. One that exists is only gone on
-    /// with where that was asked for.
-    pub(crate) fn file(&self, passing: &Path) -> Result<PathBuf> {
-        match &self.out {
+    /// Where trials of the databases of a store are measured, and kept in the file, or in `passing`
+    /// where none was named. One that exists is only gone on with where that was asked for.
+    pub(crate) fn lab<'a>(
+        &self,
+        store: &Store,
+        passing: &Path,
+        note: &'a mut dyn FnMut(String),
+    ) -> Result<Lab<'a>> {
+        let file = match &self.out {
             Some(out) if out.exists() && !self.resume => {
                 let what = format!("{} exists: add --resume to go on with it", out.display());
-                Err(Error::InvalidSetting(what))
+                return Err(Error::InvalidSetting(what));
             }
-            Some(out) => Ok(out.clone()),
-            None => Ok(passing.join("trials.jsonl")),
-        }
+            Some(out) => out.clone(),
+            None => passing.join("trials.jsonl"),
+        };
+        Lab::new(
+            Scale::Paper,
+            store.seed,
+            &store.dir,
+            file,
+            self.resume,
+            note,
+        )
     }
 }
 
@@ -83,11 +81,7 @@ impl KeptTrials {
 #[derive(Clone, Debug)]
 pub struct Cell {
     engine: String,
-    distribution: Distribution,
-    /// Share of lookups for existing keys.
-    positive: f64,
-    /// Budget in percent of RocksDB's filters and indexes.
-    percent: f64,
+    place: Place,
     /// One for each repetition.
     found: Vec<Found>,
     /// Of its tree, lookups and budget; that of the first repetition.
@@ -96,7 +90,7 @@ pub struct Cell {
 
 impl Cell {
     fn median(&self, value: impl Fn(&Found) -> f64) -> Option<f64> {
-        median(&self.found.iter().map(value).collect::<Vec<_>>())
+        median_of(&self.found, value)
     }
 
     /// Pages that the kernel read per lookup.
@@ -107,48 +101,20 @@ impl Cell {
 }
 
 impl Settings {
-    fn trial(&self, engine: &str, cell: (Distribution, f64), percent: f64) -> Trial {
-        let (distribution, positive) = cell;
-        let base = self.store.base(engine);
-        Trial::lookups(base, self.store.budget(percent), positive, distribution)
-            .lasting((self.warm_up, self.measured))
-            .on(Device::Disk)
-    }
-
-    /// The cells of one workload.
-    fn measure(&self, lab: &mut Lab<'_>, workload: (Distribution, f64)) -> Result<Vec<Cell>> {
-        let engines = &self.store.engines;
-        let mut cells = Vec::new();
-        for &percent in &self.budgets {
-            let mut found = vec![Vec::new(); engines.len()];
-            for repetition in 0..self.repeat.max(1) {
-                for (engine, found) in engines.iter().zip(&mut found) {
-                    let trial = self.trial(engine, workload, percent);
-                    let seed = trial.seed + repetition;
-                    found.push(lab.measure(&Trial { seed, ..trial })?);
-                }
-            }
-            cells.extend(engines.iter().zip(found).map(|(engine, found)| Cell {
-                engine: engine.clone(),
-                distribution: workload.0,
-                positive: workload.1,
-                percent,
-                found,
-                optimum: None,
-            }));
-        }
-        let told = engines.iter().filter(|_| self.oracle);
-        for engine in told.filter(|engine| engine.starts_with("shamba")) {
-            let trial = self.trial(engine, workload, 100.0);
-            let budgets = self.budgets.iter();
-            let optima = cell::measure(&Request {
-                dir: lab.loaded(&trial.base)?.dir,
-                trial,
-                budgets: budgets.map(|&percent| self.store.budget(percent)).collect(),
-            })?;
-            let own = cells.iter_mut().filter(|cell| cell.engine == *engine);
-            for (cell, optimum) in own.zip(optima.into_iter().flatten()) {
-                cell.optimum = Some(optimum);
+    /// The cells of a place.
+    fn measure(&self, lab: &mut Lab<'_>, place: Place) -> Result<Vec<Cell>> {
+        let cell = |engine: &String| Cell {
+            engine: engine.clone(),
+            place,
+            found: Vec::new(),
+            optimum: None,
+        };
+        let mut cells: Vec<Cell> = self.grid.store.engines.iter().map(cell).collect();
+        for repetition in 0..self.repeat.max(1) {
+            for cell in &mut cells {
+                let trial = self.grid.trial(&cell.engine, place, self.measured);
+                let seed = trial.seed + repetition;
+                cell.found.push(lab.measure(&Trial { seed, ..trial })?);
             }
         }
         Ok(cells)
@@ -157,12 +123,31 @@ impl Settings {
 
 /// Measures every cell.
 pub(crate) fn measure(lab: &mut Lab<'_>, settings: &Settings) -> Result<Vec<Cell>> {
-    let mut cells = Vec::new();
-    for &distribution in &settings.distributions {
-        for &positive in &settings.positives {
-            cells.extend(settings.measure(lab, (distribution, positive))?);
-            lab.note(format!("{}, {positive} existing", distribution.name()));
+    let (grid, mut cells) = (&settings.grid, Vec::new());
+    let engines = grid.store.engines.iter();
+    let told = engines.filter(|engine| settings.oracle && engine.starts_with("shamba"));
+    let told: Vec<&String> = told.collect();
+    for places in grid.places().chunks(grid.budgets.len().max(1)) {
+        let before = cells.len();
+        for &place in places {
+            cells.extend(settings.measure(lab, place)?);
         }
+        for &engine in &told {
+            let trial = grid.trial(engine, places[0], settings.measured);
+            let budgets = places.iter().map(|place| grid.store.budget(place.percent));
+            let optima = cell::measure(&Request {
+                dir: lab.loaded(&trial.base)?.dir,
+                trial,
+                budgets: budgets.collect(),
+            })?;
+            let own = cells[before..]
+                .iter_mut()
+                .filter(|cell| cell.engine == *engine);
+            for (cell, optimum) in own.zip(optima.into_iter().flatten()) {
+                cell.optimum = Some(optimum);
+            }
+        }
+        lab.note(places[0].workload());
     }
     Ok(cells)
 }
@@ -171,9 +156,9 @@ pub(crate) fn measure(lab: &mut Lab<'_>, settings: &Settings) -> Result<Vec<Cell
 /// step.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
     let passing = tempfile::tempdir()?;
-    let file = settings.kept.file(passing.path())?;
-    let (store, resume) = (&settings.store, settings.kept.resume);
-    let mut lab = Lab::new(Scale::Paper, store.seed, &store.dir, file, resume, note)?;
+    let mut lab = settings
+        .kept
+        .lab(&settings.grid.store, passing.path(), note)?;
     Ok(table(&measure(&mut lab, settings)?))
 }
 
@@ -195,11 +180,7 @@ pub(crate) fn table(cells: &[Cell]) -> Report {
             let least = optimum(of).filter(|least| *least > 0.0);
             least.map(|least| cell.pages() / least)
         };
-        row! {
-            "distribution": cell.distribution.name(),
-            "positive": cell.positive,
-            "budget %": cell.percent,
-            "engine": cell.engine.clone(),
+        let found = row! {
             "pages": cell.pages(),
             "reads": cell.median(|found| found.per_lookup(KERNEL_READS)),
             "data": blocks("data"),
@@ -218,7 +199,8 @@ pub(crate) fn table(cells: &[Cell]) -> Report {
             "first reads of an entry": optimum(|o| o.first_of_entry),
             "to optimum": distance(|o| o.warm),
             "to from empty": distance(|o| o.from_empty),
-        }
+        };
+        cell.place.row(&cell.engine, found)
     })
 }
 
@@ -239,9 +221,9 @@ pub(crate) fn panels(cells: &[Cell]) -> Vec<Panel> {
     });
     let points = Report::of("", points, |(cell, line, pages)| {
         row! {
-            "": format!("{}, positive share {}", cell.distribution.name(), cell.positive),
+            "": format!("{}, positive share {}", cell.place.distribution.name(), cell.place.positive),
             "engine": format!("{line}{}", cell.engine),
-            X: cell.percent,
+            X: cell.place.percent,
             Y: pages,
         }
     });

@@ -55,6 +55,13 @@ impl ProcessIo {
         }
     }
 
+    /// What comes of some work, and what the process read and wrote meanwhile.
+    pub fn during<T>(work: impl FnOnce() -> crate::Result<T>) -> crate::Result<(T, Self)> {
+        let before = Self::now();
+        let done = work()?;
+        Ok((done, Self::now().since(&before)))
+    }
+
     /// Pages of [`PAGE`] bytes fetched from storage.
     pub fn pages(&self) -> f64 {
         self.read_bytes as f64 / PAGE as f64
@@ -103,15 +110,19 @@ mod tests {
     use super::*;
     use std::io::Read;
 
+    /// Reads a thousand times.
+    fn read_much() {
+        let mut zero = fs::File::open("/dev/zero").unwrap();
+        for _ in 0..1000 {
+            zero.read_exact(&mut [1]).unwrap();
+        }
+    }
+
     #[test]
     fn reads_are_counted_and_asking_is_not() {
         // Of the thread: other tests of this process read too.
         let before = (ProcessIo::now(), ProcessIo::of_thread());
-        let mut zero = fs::File::open("/dev/zero").unwrap();
-        let mut byte = [1];
-        for _ in 0..1000 {
-            zero.read_exact(&mut byte).unwrap();
-        }
+        read_much();
         let own = ProcessIo::of_thread().since(&before.1);
         assert_eq!(own.reads, 1000, "{own:?}");
         let all = ProcessIo::now().since(&before.0);
@@ -121,13 +132,6 @@ mod tests {
     #[test]
     fn a_thread_counts_its_own_reads_only() {
         let before = ProcessIo::of_thread();
-        let read_much = || {
-            let mut zero = fs::File::open("/dev/zero").unwrap();
-            let mut byte = [1];
-            for _ in 0..1000 {
-                zero.read_exact(&mut byte).unwrap();
-            }
-        };
         std::thread::spawn(read_much).join().unwrap();
         assert!(ProcessIo::of_thread().reads - before.reads < 100);
         read_much();

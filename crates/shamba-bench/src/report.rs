@@ -17,33 +17,20 @@ pub enum Cell {
     Missing,
 }
 
-impl From<&str> for Cell {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
+macro_rules! from_texts {
+    ($($text:ty),*) => {$(
+        impl From<$text> for Cell {
+            fn from(text: $text) -> Self {
+                Self::Text(text.to_string())
+            }
+        }
+    )*};
 }
-
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
+from_texts!(&str, &&str, String, &String);
 
 impl From<f64> for Cell {
     fn from(number: f64) -> Self {
         Self::Number(number)
-    }
-}
-
-impl From<&String> for Cell {
-    fn from(text: &String) -> Self {
-        Self::Text(text.clone())
-    }
-}
-
-impl From<&&str> for Cell {
-    fn from(text: &&str) -> Self {
-        Self::Text((*text).to_owned())
     }
 }
 

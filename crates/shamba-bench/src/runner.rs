@@ -13,6 +13,7 @@ use crate::workload::{
     random,
 };
 use crate::{Error, Result};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -67,11 +68,11 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// Of one thread.
-    pub fn alone(operations: u64, phase: u64) -> Self {
+    /// So many operations of a phase.
+    pub fn new(operations: u64, threads: usize, phase: u64) -> Self {
         Self {
             operations,
-            threads: 1,
+            threads,
             phase,
         }
     }
@@ -89,8 +90,7 @@ pub fn fill(
 ) -> Result<Outcome> {
     let entries = data.keys.entries();
     let permutation = &Permutation::new(entries, data.load_seed);
-    on_threads(threads, |thread| {
-        let mut outcome = Outcome::new(threads)?;
+    on_threads(threads, |thread, outcome| {
         let mut waiting: Vec<(Vec<u8>, Vec<u8>)> = vec![Default::default(); batch];
         let part = share(entries, thread, threads);
         for from in part.clone().step_by(batch) {
@@ -102,7 +102,7 @@ pub fn fill(
             for (number, (key, value)) in numbers.zip(&mut waiting) {
                 key.clear();
                 key.extend_from_slice(data.keys.key(number, &mut [0; MAX_KEY]));
-                data.values.write(number, 0, value);
+                data.values.write(number, value);
                 used += 1;
             }
             let ((), took) = match &waiting[..used] {
@@ -116,12 +116,36 @@ pub fn fill(
             outcome.record(took, used as u64);
             progress.fetch_add(used as u64, Ordering::Relaxed);
         }
-        Ok(outcome)
+        Ok(())
     })
 }
 
+/// The same in a random order, and nobody is told of the progress.
+pub fn load(engine: &dyn Engine, data: &Data, threads: usize, batch: usize) -> Result<Outcome> {
+    let untold = AtomicU64::new(0);
+    fill(engine, data, Order::Random, threads, batch, &untold)
+}
+
+/// Fails unless a scan of everything finds each entry that is not among the deleted ones, and no
+/// other. Whoever asks has the engine's cache warm afterwards.
+pub(crate) fn check_all(engine: &dyn Engine, data: &Data, deleted: &Range<u64>) -> Result<()> {
+    let mut left = (0..data.keys.entries()).filter(|number| !deleted.contains(number));
+    let (mut key, mut scratch) = ([0; MAX_KEY], Vec::new());
+    engine.scan(&[], usize::MAX, &mut |found, value| {
+        let number = left.next();
+        let expected = number.filter(|&number| data.keys.key(number, &mut key) == found);
+        let stray = || Error::WrongAnswer(format!("a scan found {found:?} for {number:?}"));
+        let values = &data.values;
+        values.check(expected.ok_or_else(stray)?, value, &mut scratch)
+    })?;
+    match left.next() {
+        None => Ok(()),
+        Some(number) => Err(Error::WrongAnswer(format!("entry {number} is missing"))),
+    }
+}
+
 /// The part of `all` that is done by a thread.
-pub(crate) fn share(all: u64, thread: usize, threads: usize) -> std::ops::Range<u64> {
+pub(crate) fn share(all: u64, thread: usize, threads: usize) -> Range<u64> {
     let bound = |thread: usize| all * thread as u64 / threads.max(1) as u64;
     bound(thread)..bound(thread + 1)
 }
@@ -138,16 +162,21 @@ pub fn run(
     progress: &AtomicU64,
 ) -> Result<Outcome> {
     let inserts = &Inserts::default();
-    on_threads(amount.threads, |thread| {
-        let mut worker = Worker::new(engine, data, mix, amount, thread, inserts)?;
+    on_threads(amount.threads, |thread, outcome| {
+        let mut worker = Worker::new(engine, data, mix, amount, thread, inserts, outcome)?;
         for at in share(amount.operations, thread, amount.threads) {
             worker.step()?;
             if at % 256 == 0 {
                 progress.fetch_add(256, Ordering::Relaxed);
             }
         }
-        Ok(worker.outcome)
+        Ok(())
     })
+}
+
+/// The same, and nobody is told of the progress.
+pub fn measure(engine: &dyn Engine, data: &Data, mix: &Mix, amount: Amount) -> Result<Outcome> {
+    run(engine, data, mix, amount, &AtomicU64::new(0))
 }
 
 /// As [`run`], while one more thread overwrites random entries at `rate` writes per second (0:
@@ -165,19 +194,21 @@ pub fn run_while_writing(
         let writer = scope.spawn(|| -> Result<Outcome> {
             let updates = Mix::only(Operation::Update, Distribution::Uniform);
             let inserts = Inserts::default();
-            let phase = Amount::alone(0, amount.phase ^ (1 << 32));
-            let mut worker = Worker::new(engine, data, &updates, phase, 0, &inserts)?;
-            let start = Instant::now();
-            while !stop.load(Ordering::Relaxed) {
-                let due = start.elapsed().as_secs_f64() * rate as f64;
-                if rate > 0 && worker.outcome.operations as f64 > due {
-                    std::thread::sleep(Duration::from_millis(1));
-                    continue;
+            let phase = Amount::new(0, 1, amount.phase ^ (1 << 32));
+            on_threads(1, |thread, outcome| {
+                let mut worker =
+                    Worker::new(engine, data, &updates, phase, thread, &inserts, outcome)?;
+                let start = Instant::now();
+                while !stop.load(Ordering::Relaxed) {
+                    let due = start.elapsed().as_secs_f64() * rate as f64;
+                    if rate > 0 && worker.outcome.operations as f64 > due {
+                        std::thread::sleep(Duration::from_millis(1));
+                    } else {
+                        worker.step()?;
+                    }
                 }
-                worker.step()?;
-            }
-            worker.outcome.wall = start.elapsed();
-            Ok(worker.outcome)
+                Ok(())
+            })
         });
         let read = run(engine, data, mix, amount, progress);
         stop.store(true, Ordering::Relaxed);
@@ -215,7 +246,7 @@ struct Worker<'a> {
     random: Random,
     inserts: &'a Inserts,
     alone: bool,
-    outcome: Outcome,
+    outcome: &'a mut Outcome,
     value: Vec<u8>,
     scratch: Vec<u8>,
 }
@@ -228,6 +259,7 @@ impl<'a> Worker<'a> {
         amount: Amount,
         thread: usize,
         inserts: &'a Inserts,
+        outcome: &'a mut Outcome,
     ) -> Result<Self> {
         Ok(Self {
             engine,
@@ -237,7 +269,7 @@ impl<'a> Worker<'a> {
             random: random(data.seed, (amount.phase << 8) + thread as u64 + 1),
             inserts,
             alone: amount.threads <= 1,
-            outcome: Outcome::new(amount.threads)?,
+            outcome,
             value: Vec::new(),
             scratch: Vec::new(),
         })
@@ -285,7 +317,7 @@ impl<'a> Worker<'a> {
         let found = self.get(self.data.keys.key(number, &mut [0; MAX_KEY]))?;
         if found {
             let values = &self.data.values;
-            return values.check(number, 0, &self.value, &mut self.scratch);
+            return values.check(number, &self.value, &mut self.scratch);
         }
         // Another thread may have been given a lower number and not have written it yet.
         if number >= self.data.keys.entries() && !self.alone {
@@ -307,7 +339,7 @@ impl<'a> Worker<'a> {
     fn put(&mut self, number: u64) -> Result<()> {
         let mut buf = [0; MAX_KEY];
         let key = self.data.keys.key(number, &mut buf);
-        self.data.values.write(number, 0, &mut self.value);
+        self.data.values.write(number, &mut self.value);
         let ((), took) = timed(self.engine, || self.engine.put(key, &self.value))?;
         self.outcome.record(took, 1);
         self.outcome.writes += 1;
@@ -352,40 +384,38 @@ impl<'a> Worker<'a> {
                 if key != self.data.keys.key(number, &mut buf) {
                     return Err(wrong(format!("entry {at} is another one")));
                 }
-                self.data.values.check(number, 0, value, &mut self.value)?;
+                self.data.values.check(number, value, &mut self.value)?;
             }
         }
         Ok(())
     }
 }
 
-/// Runs `body` on each of `threads` threads and adds up the outcomes; one thread is the caller's,
-/// so that it can tell its own reads from those of the background.
+/// Runs `body` on each of `threads` threads, which notes what it does, and adds up the outcomes;
+/// one thread is the caller's, so that it can tell its own reads from those of the background.
 pub(crate) fn on_threads(
     threads: usize,
-    body: impl Fn(usize) -> Result<Outcome> + Sync,
+    body: impl Fn(usize, &mut Outcome) -> Result<()> + Sync,
 ) -> Result<Outcome> {
-    let body = &body;
     let start = Instant::now();
-    if threads <= 1 {
-        let mut outcome = body(0)?;
-        outcome.wall = start.elapsed();
-        return Ok(outcome);
-    }
-    let parts = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1))
-            .map(|thread| scope.spawn(move || body(thread)))
-            .collect();
-        workers
-            .into_iter()
-            .map(|worker| joined(worker.join()))
-            .collect::<Result<Vec<_>>>()
-    })?;
     let mut total = Outcome::new(threads)?;
-    total.wall = start.elapsed();
-    for part in &parts {
-        total.add(part)?;
+    if threads <= 1 {
+        body(0, &mut total)?;
+    } else {
+        let part = &|thread| {
+            let mut outcome = Outcome::new(threads)?;
+            body(thread, &mut outcome)?;
+            Ok(outcome)
+        };
+        let parts = std::thread::scope(|scope| {
+            let workers = (0..threads).map(|thread| scope.spawn(move || part(thread)));
+            let workers: Vec<_> = workers.collect();
+            let done = workers.into_iter().map(|worker| joined(worker.join()));
+            done.collect::<Result<Vec<_>>>()
+        })?;
+        parts.iter().try_for_each(|part| total.add(part))?;
     }
+    total.wall = start.elapsed();
     Ok(total)
 }
 
@@ -399,32 +429,15 @@ fn joined<T>(result: std::thread::Result<Result<T>>) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{EngineConfig, open};
+    use crate::engine;
     use crate::workload::KeyKind;
 
     fn filled(kind: KeyKind) -> (Box<dyn Engine>, Data) {
-        let engine = open("memory", &EngineConfig::in_memory("".into())).unwrap();
-        let data = Data {
-            keys: KeySpace::new(kind, 2000),
-            values: ValueSpec::random(20),
-            seed: 5,
-            load_seed: 5,
-        };
-        let outcome = fill(engine.as_ref(), &data, Order::Random, 2, 7, &no_one()).unwrap();
+        let engine = engine::map();
+        let data = Data::new(KeySpace::new(kind, 2000), ValueSpec::random(20), 5);
+        let outcome = load(engine.as_ref(), &data, 2, 7).unwrap();
         assert_eq!(outcome.operations, 2000);
         (engine, data)
-    }
-
-    fn no_one() -> AtomicU64 {
-        AtomicU64::new(0)
-    }
-
-    fn amount(threads: usize) -> Amount {
-        Amount {
-            operations: 4000,
-            threads,
-            phase: 1,
-        }
     }
 
     #[test]
@@ -434,8 +447,8 @@ mod tests {
                 let (engine, data) = filled(kind);
                 let mix = Mix::ycsb(letter).unwrap();
                 for threads in [1, 3] {
-                    let outcome =
-                        run(engine.as_ref(), &data, &mix, amount(threads), &no_one()).unwrap();
+                    let amount = Amount::new(4000, threads, 1);
+                    let outcome = measure(engine.as_ref(), &data, &mix, amount).unwrap();
                     assert!(outcome.operations >= 4000, "{letter}");
                     assert!(outcome.summary().per_second > 0.0);
                 }
@@ -447,25 +460,17 @@ mod tests {
     fn every_named_mix_runs() {
         let (engine, data) = filled(KeyKind::Plain);
         for name in Mix::NAMES {
-            let outcome = run(
-                engine.as_ref(),
-                &data,
-                &name.parse().unwrap(),
-                amount(2),
-                &no_one(),
-            );
-            assert!(outcome.unwrap().operations >= 4000, "{name}");
+            let mix = name.parse().unwrap();
+            let outcome = measure(engine.as_ref(), &data, &mix, Amount::new(4000, 2, 1)).unwrap();
+            assert!(outcome.operations >= 4000, "{name}");
         }
     }
 
     #[test]
     fn wrong_answers_are_noticed() {
         let (engine, data) = filled(KeyKind::Plain);
-        let enough = Amount {
-            operations: 60_000,
-            ..amount(1)
-        };
-        let check = |mix: &Mix| run(engine.as_ref(), &data, mix, enough, &no_one());
+        let enough = Amount::new(60_000, 1, 1);
+        let check = |mix: &Mix| measure(engine.as_ref(), &data, mix, enough);
         let lookups = Mix::lookups(0.5, Distribution::Uniform);
         let scans = Mix::only(Operation::Scan, Distribution::Uniform);
         check(&lookups).unwrap();
@@ -475,39 +480,33 @@ mod tests {
         let mut value = Vec::new();
         assert!(engine.get(&key, &mut value).unwrap());
 
+        let all_are_wrong = || {
+            let mut found = [&lookups, &scans].map(check).into_iter();
+            found.all(|found| matches!(found, Err(Error::WrongAnswer(_))))
+        };
         engine.delete(&key).unwrap();
-        assert!(matches!(check(&lookups), Err(Error::WrongAnswer(_))));
-        assert!(matches!(check(&scans), Err(Error::WrongAnswer(_))));
+        assert!(all_are_wrong());
         value[0] ^= 1;
         engine.put(&key, &value).unwrap();
-        assert!(matches!(check(&lookups), Err(Error::WrongAnswer(_))));
-        assert!(matches!(check(&scans), Err(Error::WrongAnswer(_))));
+        assert!(all_are_wrong());
         value[0] ^= 1;
         engine.put(&key, &value).unwrap();
         check(&lookups).unwrap();
-
         let stray = data.keys.absent(99, &mut buf).to_vec();
         engine.put(&stray, b"x").unwrap();
-        assert!(matches!(check(&lookups), Err(Error::WrongAnswer(_))));
-        assert!(matches!(check(&scans), Err(Error::WrongAnswer(_))));
+        assert!(all_are_wrong());
     }
 
     #[test]
     fn the_writer_keeps_its_rate() {
         let (engine, data) = filled(KeyKind::Plain);
         let mix = Mix::lookups(1.0, Distribution::Uniform);
-        let amount = Amount {
-            operations: 200_000,
-            ..amount(1)
-        };
+        let (amount, untold) = (Amount::new(200_000, 1, 1), AtomicU64::new(0));
         let (read, wrote) =
-            run_while_writing(engine.as_ref(), &data, &mix, amount, 1000, &no_one()).unwrap();
+            run_while_writing(engine.as_ref(), &data, &mix, amount, 1000, &untold).unwrap();
         assert_eq!(read.operations, 200_000);
         let allowed = 1000.0 * wrote.wall.as_secs_f64() + 2.0;
-        assert!(
-            wrote.operations as f64 <= allowed,
-            "{} > {allowed}",
-            wrote.operations
-        );
+        let wrote = wrote.operations as f64;
+        assert!(wrote <= allowed, "{wrote} > {allowed}");
     }
 }

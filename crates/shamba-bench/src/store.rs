@@ -4,13 +4,12 @@
 use crate::cell::{self, Measurement};
 use crate::device::Device;
 use crate::engine::{self, EngineConfig};
-use crate::runner::{self, Data, Order, Summary};
+use crate::runner::{self, Data, Summary};
 use crate::workload::{KeyKind, KeySpace, Sizes, ValueSpec};
 use crate::{Error, Result};
 use shamba::MIN_MEMORY;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
 
 /// Entries of the standard setting.
 pub const STANDARD_ENTRIES: u64 = 16_000_000;
@@ -20,7 +19,7 @@ pub const STANDARD_ENTRIES: u64 = 16_000_000;
 pub const STANDARD_METADATA: u64 = 24_886_719;
 
 /// Bytes of a value: with the 32-byte key an entry has 64.
-const VALUE_SIZE: usize = 32;
+pub(crate) const VALUE_SIZE: usize = 32;
 
 /// Memory for loading: enough for any engine's buffers, little beside the data.
 const LOAD_MEMORY: u64 = 64 << 20;
@@ -134,9 +133,7 @@ impl Base {
     ) -> Result<Loaded> {
         let dir = home.join(self.name()?);
         // The mark lies beside the database: an engine may refuse a folder with a stranger in it.
-        let mut mark = dir.clone().into_os_string();
-        mark.push(".loaded");
-        let mark = PathBuf::from(mark);
+        let mark = home.join(self.name()? + ".loaded");
         if let Ok(text) = std::fs::read(&mark) {
             let facts = serde_json::from_slice(&text)?;
             return Ok(Loaded { dir, facts });
@@ -144,15 +141,13 @@ impl Base {
         note(format!("loading {}", dir.display()));
         remove(&dir)?;
         let facts: Facts = cell::measure(&Load {
-            base: self.clone(),
-            dir: dir.clone(),
             device,
+            ..Load::into(&dir, self)
         })?;
-        if facts.summary.operations != self.entries {
-            return Err(Error::Child(format!(
-                "{} of {} entries loaded",
-                facts.summary.operations, self.entries
-            )));
+        let (loaded, entries) = (facts.summary.operations, self.entries);
+        if loaded != entries {
+            let what = format!("{loaded} of {entries} entries loaded");
+            return Err(Error::Child(what));
         }
         std::fs::write(&mark, serde_json::to_vec(&facts)?)?;
         note(format!("loaded in {:.0} s", facts.summary.seconds));
@@ -192,18 +187,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Databases of this size in the directory, in the standard setting otherwise.
-    pub fn standard(engines: &[&str], dir: PathBuf, entries: u64, seed: u64) -> Self {
-        Self {
-            engines: engines.iter().map(|&engine| engine.to_owned()).collect(),
-            dir,
-            entries,
-            value_size: VALUE_SIZE,
-            full_budget: None,
-            seed,
-        }
-    }
-
     /// The bytes of `percent` of the metadata size at this number of entries, and at least what a
     /// database can be opened with.
     pub fn budget(&self, percent: f64) -> u64 {
@@ -238,17 +221,23 @@ pub fn rocksdb_metadata(base: &Base) -> Option<u64> {
     is_standard.then(|| metadata_of(base.entries))
 }
 
-/// The entries of a database of this size. Loads and lookups use different seeds.
-pub fn data(entries: u64, seed: u64) -> Data {
-    Base::standard("", entries, seed).data()
-}
-
 /// Loads a database, in a process of its own.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Load {
     base: Base,
     dir: PathBuf,
     device: Device,
+}
+
+impl Load {
+    /// Loads the database into a folder on a RAM disk.
+    pub(crate) fn into(dir: &Path, base: &Base) -> Self {
+        Self {
+            base: base.clone(),
+            dir: dir.to_owned(),
+            device: Device::Ram,
+        }
+    }
 }
 
 impl Measurement for Load {
@@ -265,8 +254,7 @@ impl Measurement for Load {
             ..self.base.config(self.dir.clone(), LOAD_MEMORY)
         };
         let engine = engine::open(&self.base.engine, &config)?;
-        let (data, untold) = (self.base.data(), AtomicU64::new(0));
-        let outcome = runner::fill(engine.as_ref(), &data, Order::Random, 1, 100, &untold)?;
+        let outcome = runner::load(engine.as_ref(), &self.base.data(), 1, 100)?;
         engine.flush()?;
         engine.wait_idle()?;
         let mut bytes = 0;

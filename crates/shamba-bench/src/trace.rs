@@ -9,11 +9,10 @@ use crate::cell::{self, Measurement};
 use crate::device::Device;
 use crate::engine::{self, Engine, EngineConfig, Visit, Write};
 use crate::report::Report;
-use crate::runner::{self, Amount, Data, Order, Outcome, Summary, timed};
+use crate::runner::{self, Amount, Data, Outcome, Summary, timed};
 use crate::workload::{Distribution, KeyKind, KeySpace, MAX_KEY, MIN_KEY, Mix, Sizes, ValueSpec};
 use crate::{Error, Result, proc_io, row};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
 /// What a line does.
@@ -156,14 +155,13 @@ pub fn record(recording: &Recording) -> Result<u64> {
     let mut mix = recording.workload.clone();
     mix.distribution = recording.distribution.unwrap_or(mix.distribution);
     let recorder = Recorder {
-        inner: engine::open("memory", &EngineConfig::in_memory(PathBuf::new()))?,
+        inner: engine::map(),
         file: Mutex::new(csv::Writer::from_path(&recording.out)?),
     };
-    let untold = AtomicU64::new(0);
-    let filled = runner::fill(&recorder, &data, Order::Random, 1, 1, &untold)?;
+    let filled = runner::load(&recorder, &data, 1, 1)?;
     recorder.step(Op::Measure, &[], 0)?;
-    let amount = Amount::alone(recording.operations, 1);
-    let ran = runner::run(&recorder, &data, &mix, amount, &untold)?;
+    let amount = Amount::new(recording.operations, 1, 1);
+    let ran = runner::measure(&recorder, &data, &mix, amount)?;
     let mut file = recorder.file.lock().unwrap_or_else(PoisonError::into_inner);
     file.flush()?;
     Ok(filled.operations + ran.operations)
@@ -196,7 +194,7 @@ fn into(seen: &mut Vec<u8>) -> impl FnMut(&[u8], &[u8]) -> Result<()> {
 fn replay(engine: &dyn Engine, path: &Path) -> Result<Replayed> {
     let mut file = csv::Reader::from_path(path)?;
     // Every answer is to be that of a map in memory.
-    let right = engine::open("memory", &EngineConfig::in_memory(PathBuf::new()))?;
+    let right = engine::map();
     let (mut outcome, mut found) = (Outcome::new(1)?, 0);
     let mut before = proc_io::ProcessIo::now();
     let (mut value, mut wanted) = (Vec::new(), Vec::new());
@@ -211,15 +209,13 @@ fn replay(engine: &dyn Engine, path: &Path) -> Result<Replayed> {
                 continue;
             }
             Op::Put => {
-                ValueSpec::random(size).write(line, 0, &mut value);
+                ValueSpec::random(size).write(line, &mut value);
                 right.put(&key, &value)?;
-                let ((), took) = timed(engine, || engine.put(&key, &value))?;
-                (true, took)
+                (true, timed(engine, || engine.put(&key, &value))?.1)
             }
             Op::Delete => {
                 right.delete(&key)?;
-                let ((), took) = timed(engine, || engine.delete(&key))?;
-                (true, took)
+                (true, timed(engine, || engine.delete(&key))?.1)
             }
             Op::Get => {
                 let (present, took) = timed(engine, || engine.get(&key, &mut value))?;
@@ -254,12 +250,12 @@ fn replay(engine: &dyn Engine, path: &Path) -> Result<Replayed> {
 /// Replays the trace on each engine, in processes of their own.
 pub fn run(replaying: &Replaying, note: &mut dyn FnMut(String)) -> Result<Report> {
     std::fs::create_dir_all(&replaying.dir)?;
-    let mut report = Report::titled(format!(
-        "{} replayed under {} bytes of memory, on {}",
-        replaying.trace.display(),
-        replaying.memory,
+    let (trace, memory) = (replaying.trace.display(), replaying.memory);
+    let title = format!(
+        "{trace} replayed under {memory} bytes of memory, on {}",
         replaying.device
-    ));
+    );
+    let mut report = Report::titled(title);
     for engine in &replaying.engines {
         note(format!("replaying on {engine}"));
         let replayed = cell::measure(&Cell {
@@ -267,7 +263,7 @@ pub fn run(replaying: &Replaying, note: &mut dyn FnMut(String)) -> Result<Report
             replaying: replaying.clone(),
         })?;
         report.add(row! {
-            "engine": engine.clone(),
+            "engine": engine,
             "operations": replayed.times.operations,
             "lookups that found": replayed.found,
             "op/s": replayed.times.per_second,
@@ -283,22 +279,14 @@ pub fn run(replaying: &Replaying, note: &mut dyn FnMut(String)) -> Result<Report
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::settings;
 
     fn recording(workload: &str, out: &Path) -> Recording {
-        Recording {
-            workload: workload.parse().unwrap(),
-            distribution: None,
-            entries: 500,
-            operations: 400,
-            key_size: 24,
-            value_size: Sizes::GRAPH_VALUES,
-            seed: 5,
-            out: out.to_owned(),
-        }
-    }
-
-    fn memory() -> Box<dyn Engine> {
-        engine::open("memory", &EngineConfig::in_memory("".into())).unwrap()
+        let given = "--entries 500 --operations 400 --key-size 24 --value-size graph --seed 5";
+        settings(&format!(
+            "{given} --workload {workload} --out {}",
+            out.display()
+        ))
     }
 
     #[test]
@@ -309,12 +297,9 @@ mod tests {
             assert_eq!(record(&recording(workload, &path)).unwrap(), 900);
             let config = EngineConfig::standard(dir.path().join(workload), 4 << 20);
             let shamba = engine::open("shamba", &config).unwrap();
-            let [here, there] = [memory(), shamba].map(|e| replay(e.as_ref(), &path).unwrap());
-            assert_eq!(here.times.operations, 400);
-            assert_eq!(
-                (here.times.operations, here.found),
-                (there.times.operations, there.found)
-            );
+            let [here, there] = [engine::map(), shamba].map(|e| replay(e.as_ref(), &path).unwrap());
+            assert_eq!([here.times.operations, there.times.operations], [400; 2]);
+            assert_eq!(here.found, there.found);
         }
     }
 
@@ -326,13 +311,13 @@ mod tests {
             std::fs::write(&path, format!("op,key,size\n{text}")).unwrap();
             replay(engine, &path)
         };
-        let engine = memory();
+        let engine = engine::map();
         assert!(outcome("put,0a,3\nget,0A,0\nget,0b,0\nscan,00,5\n", engine.as_ref()).is_ok());
         // The engine still has the key that this trace did not write.
         let wrong = outcome("get,0a,0\n", engine.as_ref());
         assert!(matches!(wrong, Err(Error::WrongAnswer(_))), "{wrong:?}");
         for text in ["fetch,0a,1\n", "get,0,0\n", "get,zz,0\n", "get,0a\n"] {
-            assert!(outcome(text, memory().as_ref()).is_err(), "{text}");
+            assert!(outcome(text, engine::map().as_ref()).is_err(), "{text}");
         }
     }
 }

@@ -4,15 +4,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// All of the budget.
-const BUDGETS: [&str; 2] = ["--budgets", "100"];
-
-/// Runs a command on 20,000 entries; 2 MiB are all of a budget.
-fn bench(arguments: &[&str], home: &Path) -> Output {
+/// Runs a command, with a table and with databases that it may keep.
+fn bench(arguments: &str, home: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
-        .args(arguments)
-        .args(["--engines", "shamba", "--entries", "20000"])
-        .args(["--full-budget", "2097152"])
+        .args(arguments.split_whitespace())
         .args(["--dir".as_ref(), home.join("databases").as_os_str()])
         .args(["--table".as_ref(), home.join("table.json").as_os_str()])
         .env("TMPDIR", home)
@@ -20,12 +15,12 @@ fn bench(arguments: &[&str], home: &Path) -> Output {
         .unwrap()
 }
 
-/// The rows of the table that a command gave: cells by the names of their columns.
-fn rows(arguments: &[&str], home: &Path) -> Vec<HashMap<String, Value>> {
-    rows_of(bench(arguments, home), home)
-}
+/// Few entries; 2 MiB are all of a budget.
+const SMALL: &str = "--engines shamba --entries 20000 --full-budget 2097152";
 
-fn rows_of(output: Output, home: &Path) -> Vec<HashMap<String, Value>> {
+/// The rows of the table that a command gave: cells by the names of their columns.
+fn rows(arguments: &str, home: &Path) -> Vec<HashMap<String, Value>> {
+    let output = bench(arguments, home);
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{log}");
     let table = std::fs::read(home.join("table.json")).unwrap();
@@ -34,11 +29,8 @@ fn rows_of(output: Output, home: &Path) -> Vec<HashMap<String, Value>> {
     let columns: Vec<&str> = columns.map(|name| name.as_str().unwrap()).collect();
     let named = |row: &Value| {
         let cells = row.as_array().unwrap().iter().cloned();
-        columns
-            .iter()
-            .map(|name| (*name).to_owned())
-            .zip(cells)
-            .collect()
+        let names = columns.iter().map(|name| (*name).to_owned());
+        names.zip(cells).collect()
     };
     table["rows"]
         .as_array()
@@ -51,50 +43,34 @@ fn rows_of(output: Output, home: &Path) -> Vec<HashMap<String, Value>> {
 #[test]
 fn each_gives_a_row_for_each_cell() {
     let home = tempfile::tempdir().unwrap();
-    let few = ["--warm-up", "500", "--measured", "500"];
-    let uniform = ["--distributions", "uniform"];
-    let writes = [
-        &["writes", "--writes", "0.5"],
-        &uniform[..],
-        &few[..],
-        &BUDGETS,
-    ]
-    .concat();
+    let few = format!("{SMALL} --budgets 100 --warm-up 500 --measured 500");
+    let writes = format!("writes --writes 0.5 --distributions uniform {few}");
     let found = rows(&writes, home.path());
     assert_eq!(found.len(), 1);
     assert!(found[0]["flushes"].as_f64().is_some());
-    let mixes = ["mixes", "--mixes", "ycsb-a,ycsb-e", "--repeat", "2"];
-    let found = rows(&[&mixes[..], &few[..], &BUDGETS].concat(), home.path());
+    let mixes = format!("mixes --mixes ycsb-a,ycsb-e --repeat 2 {few}");
+    let found = rows(&mixes, home.path());
     assert_eq!(found.len(), 2);
     for row in &found {
         assert!(row["operations/s"].as_f64().unwrap() > 0.0, "{row:?}");
         assert_eq!(row["repetitions"].as_f64(), Some(2.0));
     }
-    let reopen = [&["reopen", "--positives", "0.5"], &uniform[..], &BUDGETS].concat();
-    assert_eq!(rows(&reopen, home.path()).len(), 1);
+    let reopen = "reopen --positives 0.5 --distributions uniform --budgets 100";
+    let found = rows(&format!("{reopen} {SMALL}"), home.path());
+    assert_eq!(found.len(), 1);
 }
 
 #[test]
 fn workloads_are_compared_in_processes_of_their_own() {
     let home = tempfile::tempdir().unwrap();
-    let workloads = "counters,transfers,range-delete,large-values";
-    let output = Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
-        .args(["compare", "--engines", "shamba", "--workloads", workloads])
-        .args(["--entries", "20000", "--reads", "5000"])
-        .args(["--threads", "2", "--repeat", "1"])
-        .args(["--dir".as_ref(), home.path().join("databases").as_os_str()])
-        .args([
-            "--table".as_ref(),
-            home.path().join("table.json").as_os_str(),
-        ])
-        .output()
-        .unwrap();
-    let found = rows_of(output, home.path());
+    let compare = "compare --engines shamba --entries 20000 --reads 5000 --threads 2 --repeat 1 \
+                   --workloads counters,transfers,range-delete,large-values";
+    let found = rows(compare, home.path());
     let rate = |phase: &str| {
-        let row = found
+        let mut own = found
             .iter()
-            .find(|row| row["phase"].as_str() == Some(phase));
-        row.and_then(|row| row["shamba op/s"].as_f64())
+            .filter(|row| row["phase"].as_str() == Some(phase));
+        own.next().and_then(|row| row["shamba op/s"].as_f64())
     };
     for phase in [
         "counter increments",
@@ -115,9 +91,9 @@ fn workloads_are_compared_in_processes_of_their_own() {
 #[test]
 fn puts_are_counted_where_valgrind_is() {
     let home = tempfile::tempdir().unwrap();
-    let puts = ["cpu", "--puts", "plain,ttl", "--measured", "300"];
+    let puts = &format!("cpu --puts plain,ttl --measured 300 {SMALL}");
     if Command::new("valgrind").arg("--version").output().is_ok() {
-        let found = rows(&puts, home.path());
+        let found = rows(puts, home.path());
         assert_eq!(found.len(), 2);
         let count = |row: &HashMap<String, Value>| row["instructions"].as_f64().unwrap();
         assert!(count(&found[0]) > 100.0, "{found:?}");
@@ -125,7 +101,7 @@ fn puts_are_counted_where_valgrind_is() {
         let left = std::fs::read_dir(home.path().join("databases")).unwrap();
         assert_eq!(left.count(), 0);
     } else {
-        let output = bench(&puts, home.path());
+        let output = bench(puts, home.path());
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
             !output.status.success() && log.contains("Valgrind"),
@@ -137,10 +113,7 @@ fn puts_are_counted_where_valgrind_is() {
 #[test]
 fn what_is_no_mix_is_said_with_those_that_are() {
     let home = tempfile::tempdir().unwrap();
-    let output = bench(
-        &["mixes", "--mixes", "none", BUDGETS[0], BUDGETS[1]],
-        home.path(),
-    );
+    let output = bench(&format!("mixes --mixes none {SMALL}"), home.path());
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && log.contains("ycsb-a"), "{log}");
 }

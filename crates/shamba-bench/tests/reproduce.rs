@@ -3,20 +3,32 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn bench(arguments: &[&str], home: &Path) -> Output {
+/// Runs a command in the folder `home`: its results are in `results` if it names no other one.
+fn bench(arguments: &str, home: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
-        .args(arguments)
-        .args(["--out".as_ref(), home.join("results").as_os_str()])
-        .args(["--dir".as_ref(), home.join("databases").as_os_str()])
+        .args(arguments.split_whitespace())
+        .current_dir(home)
         .env("TMPDIR", home)
         .output()
         .unwrap()
 }
 
-fn succeeded(output: &Output) -> String {
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{log}");
-    log
+fn log(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The log of a command that must succeed.
+fn succeeded(arguments: &str, home: &Path) -> String {
+    let output = bench(arguments, home);
+    assert!(output.status.success(), "{}", log(&output));
+    log(&output)
+}
+
+/// The log of one that must not.
+fn refused(arguments: &str, home: &Path) -> String {
+    let output = bench(arguments, home);
+    assert!(!output.status.success(), "{}", log(&output));
+    log(&output)
 }
 
 fn json(path: &Path) -> Value {
@@ -27,10 +39,8 @@ fn json(path: &Path) -> Value {
 fn every_experiment_runs_and_is_reported() {
     let home = tempfile::tempdir().unwrap();
     let results = home.path().join("results");
-    let log = succeeded(&bench(
-        &["reproduce", "all", "--scale", "tiny"],
-        home.path(),
-    ));
+    let all = "reproduce all --scale tiny --dir databases";
+    let log = succeeded(all, home.path());
     let page = std::fs::read_to_string(results.join("results.md")).unwrap();
     let experiments = shamba_bench::reproduce::all();
     for experiment in experiments {
@@ -53,32 +63,20 @@ fn every_experiment_runs_and_is_reported() {
     assert!(log.contains("min left"), "{log}");
 
     // What ended well is kept, and nothing is measured again.
-    let log = succeeded(&bench(
-        &["reproduce", "all", "--scale", "tiny", "--resume"],
-        home.path(),
-    ));
+    let log = succeeded(&format!("{all} --resume"), home.path());
     assert_eq!(log.matches(": kept").count(), experiments.len(), "{log}");
 
     // Judged anew, all is what it was: nothing that is said was measured and not kept.
     let judged = home.path().join("judged");
-    let log = succeeded(
-        &Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
-            .args(["reproduce", "all", "--scale", "tiny", "--judge"])
-            .arg(results.join("measurements.jsonl"))
-            .args(["--out".as_ref(), judged.as_os_str()])
-            .output()
-            .unwrap(),
-    );
+    let judge = "reproduce all --scale tiny --judge results/measurements.jsonl --out judged";
+    let log = succeeded(judge, home.path());
     for experiment in experiments {
         let file = format!("{}.json", experiment.name);
         let [before, again] = [&results, &judged].map(|dir| json(&dir.join(&file)));
         for what in ["outcome", "place"] {
             let same = before[what] == again[what];
-            assert!(
-                same,
-                "{what} of {file}, judged in {}\n{log}",
-                judged.display()
-            );
+            let judged = judged.display();
+            assert!(same, "{what} of {file}, judged in {judged}\n{log}");
         }
     }
 
@@ -86,18 +84,13 @@ fn every_experiment_runs_and_is_reported() {
     let name = "shamba-table-1";
     of_another_program(&results.join(format!("{name}.json")));
     of_another_program(&results.join("measurements.jsonl"));
-    let log = succeeded(&bench(
-        &["reproduce", name, "--scale", "tiny", "--resume"],
-        home.path(),
-    ));
+    let one = format!("reproduce {name} --scale tiny --dir databases");
+    let log = succeeded(&format!("{one} --resume"), home.path());
     assert!(!log.contains(": kept"), "{log}");
     assert!(log.contains("of other builds are made again"), "{log}");
 
     // Several seeds make one result of medians.
-    succeeded(&bench(
-        &["reproduce", name, "--scale", "tiny", "--seeds", "2"],
-        home.path(),
-    ));
+    succeeded(&format!("{one} --seeds 2"), home.path());
     let ended = json(&results.join(format!("{name}.json")));
     let setting = ended["outcome"]["Ok"]["setting"].as_str().unwrap();
     assert!(setting.contains("2 seeds: medians"), "{setting}");
@@ -117,44 +110,17 @@ fn of_another_program(path: &Path) {
 fn a_grid_keeps_nothing_of_another_program() {
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("grid.jsonl");
-    let grid = |resume: &[&str]| {
-        let arguments = [
-            "pressure",
-            "--engines",
-            "shamba",
-            "--entries",
-            "2000",
-            "--budgets",
-            "100",
-            "--positives",
-            "0",
-            "--distributions",
-            "uniform",
-            "--warm-up",
-            "10",
-            "--measured",
-            "10",
-        ];
-        Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
-            .args(arguments)
-            .args(["--out".as_ref(), out.as_os_str()])
-            .args(["--dir".as_ref(), home.path().join("databases").as_os_str()])
-            .args(resume)
-            .output()
-            .unwrap()
-    };
+    let grid = "pressure --engines shamba --entries 2000 --budgets 100 --positives 0 --warm-up 10 \
+                --distributions uniform --measured 10 --out grid.jsonl --dir databases";
+    let resumed = format!("{grid} --resume");
     let measured = || std::fs::read_to_string(&out).unwrap().lines().count();
-    succeeded(&grid(&[]));
-    succeeded(&grid(&["--resume"]));
+    succeeded(grid, home.path());
+    succeeded(&resumed, home.path());
     assert_eq!(measured(), 1);
-    let refused = grid(&[]);
-    let log = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        !refused.status.success() && log.contains("--resume"),
-        "{log}"
-    );
+    let log = refused(grid, home.path());
+    assert!(log.contains("--resume"), "{log}");
     of_another_program(&out);
-    let log = succeeded(&grid(&["--resume"]));
+    let log = succeeded(&resumed, home.path());
     assert!(log.contains("of other builds are made again"), "{log}");
     assert_eq!(measured(), 2);
 }
@@ -162,13 +128,9 @@ fn a_grid_keeps_nothing_of_another_program() {
 #[test]
 fn an_experiment_that_does_not_exist_is_named() {
     let home = tempfile::tempdir().unwrap();
-    let output = bench(&["reproduce", "shamba-figure-99"], home.path());
-    assert!(!output.status.success());
-    let log = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        log.contains("shamba-figure-99") && log.contains("--list"),
-        "{log}"
-    );
+    let log = refused("reproduce shamba-figure-99", home.path());
+    let is_said = log.contains("shamba-figure-99") && log.contains("--list");
+    assert!(is_said, "{log}");
 }
 
 /// The pages in docs/ are those of the results kept there: after a change to what they show, make
@@ -183,16 +145,12 @@ fn published_pages_are_those_of_the_published_results() {
     if docs.join(paper).exists() {
         std::fs::copy(docs.join(paper), made.join(paper)).unwrap();
     }
-    let output = Command::new(env!("CARGO_BIN_EXE_shamba-bench"))
-        .args(["reproduce", "--report", "--from"])
-        .arg(docs.join("results.jsonl.zst"))
-        .arg("--out")
-        .arg(home.path().join("results"))
-        .arg("--docs")
-        .arg(&made)
-        .output()
-        .unwrap();
-    succeeded(&output);
+    let results = docs.join("results.jsonl.zst");
+    let report = format!(
+        "reproduce --report --from {} --docs docs",
+        results.display()
+    );
+    succeeded(&report, home.path());
     let mut compared = 0;
     for folder in ["", "results"] {
         for entry in std::fs::read_dir(made.join(folder)).unwrap() {

@@ -13,12 +13,8 @@ mod range_delete;
 mod short_scans;
 mod transfers;
 
-pub use large_values::LargeReads;
-pub use short_scans::ShortScans;
-
-use super::{Cell, Compared, Line, Settings, note_rates};
+use super::{Cell, Line, Press, Pressed, warmed};
 use crate::Result;
-use crate::cell::{self, Measurement};
 use crate::engine::EngineConfig;
 use crate::engine::data_model::{self, DataModel, Purpose};
 use std::path::Path;
@@ -47,75 +43,44 @@ pub enum Workload {
     ShortScans,
 }
 
-/// A [`Workload`] on one engine and so many threads, in a process of its own.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct WorkloadCell {
-    cell: Cell,
+/// A [`Workload`] on the engine of a cell, in a new database.
+pub(super) fn measure(
     workload: Workload,
-}
-
-impl Measurement for WorkloadCell {
-    type Found = Vec<Line>;
-
-    fn measure(&self) -> Result<Vec<Line>> {
-        self.measure_by(|reads| cell::measure(&reads), |scans| cell::measure(&scans))
+    cell: &Cell,
+    dir: &Path,
+    press: Press<'_>,
+) -> Result<Vec<Line>> {
+    let on = |purpose, measure: &dyn Fn(&dyn DataModel) -> Result<Vec<Line>>| {
+        let engine = open(cell, dir, purpose)?;
+        engine.map_or(Ok(Vec::new()), |engine| measure(engine.as_ref()))
+    };
+    match workload {
+        Workload::Counters => on(Purpose::Counters, &|engine| counters::measure(cell, engine)),
+        Workload::Transfers => transfers::measure(cell, dir),
+        Workload::RangeDelete => on(Purpose::Entries, &|engine| {
+            range_delete::measure(cell, engine)
+        }),
+        Workload::Expiring => on(Purpose::Expiring, &|engine| {
+            expiring::measure(cell, engine, dir)
+        }),
+        Workload::LargeValues => large_values::measure(cell, dir, press),
+        Workload::ShortScans => short_scans::measure(cell, dir, press),
     }
 }
 
-impl WorkloadCell {
-    fn measure_by(
-        &self,
-        look_up: impl FnOnce(LargeReads) -> Result<Vec<Line>>,
-        scan: impl FnOnce(ShortScans) -> Result<Vec<Line>>,
-    ) -> Result<Vec<Line>> {
-        let dir = tempfile::TempDir::with_prefix_in("compare-", &self.cell.settings.dir)?;
-        match self.workload {
-            Workload::Counters => counters::measure(&self.cell, dir.path()),
-            Workload::Transfers => transfers::measure(&self.cell, dir.path()),
-            Workload::RangeDelete => range_delete::measure(&self.cell, dir.path()),
-            Workload::Expiring => expiring::measure(&self.cell, dir.path()),
-            Workload::LargeValues => large_values::measure(&self.cell, dir.path(), look_up),
-            Workload::ShortScans => short_scans::measure(&self.cell, dir.path(), scan),
-        }
+/// The part of a [`Workload`] with little memory, of those that have one.
+pub(super) fn pressed(workload: Workload, pressed: &Pressed) -> Result<Vec<Line>> {
+    match workload {
+        Workload::LargeValues => large_values::reads(pressed),
+        Workload::ShortScans => short_scans::scans(pressed),
+        _ => Ok(Vec::new()),
     }
 }
 
 /// Opens the engine of a cell with everything in memory; `None` if it has nothing for the purpose.
 fn open(cell: &Cell, dir: &Path, purpose: Purpose) -> Result<Option<Box<dyn DataModel>>> {
-    data_model::open(
-        &cell.engine,
-        &EngineConfig::in_memory(dir.to_owned()),
-        purpose,
-    )
-}
-
-/// Runs the workloads of the settings on each engine in turn.
-pub(super) fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Compared> {
-    let mut cells = Vec::new();
-    for repetition in 0..settings.repeat.max(1) {
-        for &workload in &settings.workloads {
-            for &threads in &settings.threads {
-                for engine in &settings.engines {
-                    let cell = Cell {
-                        settings: settings.clone(),
-                        engine: engine.clone(),
-                        threads,
-                        seed: settings.seed + repetition as u64,
-                    };
-                    let lines = cell::measure(&WorkloadCell {
-                        cell: cell.clone(),
-                        workload,
-                    })?;
-                    note_rates(repetition, &cell, &lines, note);
-                    cells.push((cell, lines));
-                }
-            }
-        }
-    }
-    Ok(Compared {
-        settings: settings.clone(),
-        cells,
-    })
+    let config = EngineConfig::in_memory(dir.to_owned());
+    data_model::open(&cell.engine, &config, purpose)
 }
 
 #[cfg(test)]
@@ -132,12 +97,8 @@ mod tests {
         cell.settings.dir = dir.path().to_owned();
         cell.settings.entries = 20_000;
         cell.threads = 2;
-        let measured = WorkloadCell { cell, workload };
-        // This process cannot leave a group again.
-        measured.measure_by(
-            |reads| reads.free().measure(),
-            |scans| scans.free().measure(),
-        )
+        cell.workload = Some(workload);
+        cell.measure_by(&Pressed::measure_here)
     }
 
     /// The checks at the end of each are part of it.

@@ -267,6 +267,11 @@ pub fn available() -> Vec<&'static str> {
     ]
 }
 
+/// A map in memory, to compare with.
+pub(crate) fn map() -> Box<dyn Engine> {
+    Box::new(memory::Memory::default())
+}
+
 /// Opens the engine that `specification` names, creating its database unless read-only.
 pub fn open(specification: &str, config: &EngineConfig) -> Result<Box<dyn Engine>> {
     let (name, settings) = split(specification);

@@ -172,43 +172,40 @@ impl Variant {
         } else {
             "whole"
         };
+        let mut name = format!("{family}-{pieces}");
         let bits = filter.bits_per_key;
-        let sizes = match (filter.modules, bits) {
-            (1, 10.0) => String::new(),
-            (1, _) => format!("-{bits}"),
-            (modules, _) => format!("-{modules}x{bits}"),
-        };
-        let first = match filter.module_sizes {
-            ModuleSizes::FirstInMemory => "-prop".to_owned(),
+        match filter.modules {
+            1 if bits == 10.0 => {}
+            1 => name += &format!("-{bits}"),
+            modules => name += &format!("-{modules}x{bits}"),
+        }
+        match filter.module_sizes {
+            ModuleSizes::FirstInMemory => name += "-prop",
             ModuleSizes::Proportional { first_bits_per_key } => {
-                format!("-first{first_bits_per_key}")
+                name += &format!("-first{first_bits_per_key}");
             }
-            _ => String::new(),
-        };
-        let allocation = match filter.allocation {
+            _ => {}
+        }
+        name += match filter.allocation {
             FilterAllocation::Monkey => "-monkey",
             FilterAllocation::Measured => "-measured",
             _ => "",
         };
-        let merge = match self.keyspace.merge_policy {
+        name += match self.keyspace.merge_policy {
             MergePolicy::Tiering => "-tiering",
             MergePolicy::LazyLeveling => "-lazy",
             merge if merge != MergePolicy::default() => "-full",
             _ => "",
         };
-        let blobs = match self.keyspace.value_files_from {
-            Some(_) => "-blobs",
-            None => "",
-        };
-        let scans = match (&self.keyspace.prefix, self.keyspace.range_filter) {
-            (_, Some(bits)) => format!("-ranges{bits}"),
-            (Some(_), None) => "-prefix8".to_owned(),
-            (None, None) => String::new(),
-        };
-        let parts = [
-            family, "-", pieces, &sizes, &first, allocation, merge, blobs, &scans,
-        ];
-        parts.concat()
+        if self.keyspace.value_files_from.is_some() {
+            name += "-blobs";
+        }
+        match (&self.keyspace.prefix, self.keyspace.range_filter) {
+            (_, Some(bits)) => name += &format!("-ranges{bits}"),
+            (Some(_), None) => name += "-prefix8",
+            (None, None) => {}
+        }
+        name
     }
 }
 
@@ -320,11 +317,7 @@ impl Engine for Shamba {
     fn multi_get(&self, keys: &[&[u8]], into: &mut Vec<Option<Vec<u8>>>) -> Result<()> {
         into.clear();
         let values = self.db.multi_get(keys)?;
-        into.extend(
-            values
-                .into_iter()
-                .map(|value| value.map(|value| value.to_vec())),
-        );
+        into.extend(values.into_iter().map(|value| Some(value?.to_vec())));
         Ok(())
     }
 
@@ -351,9 +344,8 @@ impl Engine for Shamba {
         for modules in levels.map(|level| &level.lookups.modules) {
             for (number, module) in modules.iter().enumerate() {
                 let mut add = |what, count| {
-                    *counters
-                        .entry(format!("module_{number}_{what}"))
-                        .or_default() += count;
+                    let name = format!("module_{number}_{what}");
+                    *counters.entry(name).or_default() += count;
                 };
                 add("probed", module.probed);
                 add("fetched", module.fetched);
@@ -450,48 +442,38 @@ mod tests {
         }
         let changed = keyspace("shamba-eq-f+partitioned+paper+modules=3");
         assert!(changed.filter.partitioned && changed.filter.modules == 3);
-        assert!(matches!(
-            changed.filter_policy,
-            FilterPolicy::Utility {
-                thresholds: Thresholds::PAPER,
-                ..
-            }
-        ));
-        let layout = |settings: &str| Variant::parse(settings).unwrap().layout();
-        assert_eq!(layout("shamba-eq"), layout("shamba-eq-f"));
-        assert_eq!(layout("state-of-the-art"), "bloom-whole");
-        assert_eq!(layout("shamba-eq"), "bloom-whole-2x10");
-        assert_eq!(layout("elastic"), "bloom-whole-4x20");
-        assert_eq!(layout("elastic+monkey"), "bloom-whole-4x20-monkey");
-        assert_eq!(layout("elastic+units=4/2"), layout("elastic"));
+        let FilterPolicy::Utility { thresholds, .. } = changed.filter_policy else {
+            panic!("{:?}", changed.filter_policy);
+        };
+        assert_eq!(thresholds, Thresholds::PAPER);
+        for (settings, layout) in [
+            ("shamba-eq", "bloom-whole-2x10"),
+            ("shamba-eq-f", "bloom-whole-2x10"),
+            ("shamba-prop-f+first=2.5", "bloom-whole-2x10-first2.5"),
+            ("state-of-the-art", "bloom-whole"),
+            ("elastic", "bloom-whole-4x20"),
+            ("elastic+monkey", "bloom-whole-4x20-monkey"),
+            ("elastic+units=4/2", "bloom-whole-4x20"),
+            ("elastic+still", "bloom-whole-4x20"),
+            ("partitioned+tiering", "bloom-partitioned-tiering"),
+            ("partitioned+ribbon+bits=12", "ribbon-partitioned-12"),
+            ("full", "auto-partitioned-full"),
+        ] {
+            assert_eq!(Variant::parse(settings).unwrap().layout(), layout);
+        }
         let units = keyspace("elastic+units=6/3");
-        assert_eq!(
-            (units.filter.modules, units.filter.bits_per_key.round()),
-            (6, 20.0)
-        );
-        assert!(matches!(
-            units.filter_policy,
-            FilterPolicy::Elastic {
-                initial_units: 3,
-                ..
-            }
-        ));
-        assert_eq!(
-            layout("shamba-prop-f+first=2.5"),
-            "bloom-whole-2x10-first2.5"
-        );
-        assert!(Variant::parse("elastic+units=6").is_err());
-        assert_eq!(layout("elastic+still"), layout("elastic"));
+        let bits = units.filter.bits_per_key.round();
+        assert_eq!((units.filter.modules, bits), (6, 20.0));
+        let FilterPolicy::Elastic { initial_units, .. } = units.filter_policy else {
+            panic!("{:?}", units.filter_policy);
+        };
+        assert_eq!(initial_units, 3);
         let monkey = keyspace("partitioned+monkey").filter.allocation;
         assert_eq!(monkey, FilterAllocation::Monkey);
-        assert_eq!(layout("partitioned+tiering"), "bloom-partitioned-tiering");
-        assert_eq!(layout("full"), "auto-partitioned-full");
         assert_eq!(keyspace("lazy").merge_policy, MergePolicy::LazyLeveling);
-        assert_eq!(
-            layout("partitioned+ribbon+bits=12"),
-            "ribbon-partitioned-12"
-        );
         assert_eq!(keyspace("partitioned+bits=12").filter.bits_per_key, 12.0);
-        assert!(Variant::parse("shamba-eq-q").is_err());
+        for wrong in ["elastic+units=6", "shamba-eq-q"] {
+            assert!(Variant::parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

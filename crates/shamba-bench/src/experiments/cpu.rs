@@ -3,20 +3,21 @@
 //! run; where it is not installed, the experiment says so and measures nothing.
 pub(crate) mod puts;
 
-use super::Target;
+use super::{Target, named};
 use crate::cell::{self, Measurement};
 use crate::device::Device;
 use crate::engine::Engine;
-use crate::report::{self, Report};
+use crate::proc_io::ProcessIo;
+use crate::report::Cell::Missing;
+use crate::report::Report;
 use crate::reproduce::trial::Trial;
 use crate::runner::{self, Amount};
 use crate::store::{Base, Store};
 use crate::workload::Distribution;
-use crate::{Error, Result, proc_io, row};
+use crate::{Error, Result, row};
 use clap::builder::ArgPredicate;
 use puts::Puts;
 use std::process::Command;
-use std::sync::atomic::AtomicU64;
 
 /// Everything is resident in so many bytes.
 const MEMORY: u64 = 4 << 30;
@@ -57,6 +58,13 @@ enum Work {
     Lookups(f64),
     /// Scans of so many entries.
     Scans(usize),
+}
+
+/// What is counted.
+#[derive(Clone, Copy)]
+enum Kind {
+    Read(Work),
+    Put(Puts),
 }
 
 /// One engine, one kind of work.
@@ -102,9 +110,8 @@ impl Measurement for Cell {
         let trial = &self.target.trial;
         match self.work {
             Work::Lookups(_) => {
-                let warm_up = Amount::alone(trial.warm_up, 1);
-                let (data, progress) = (self.target.data(), AtomicU64::new(0));
-                runner::run(engine, &data, &trial.mix, warm_up, &progress)?;
+                let warm_up = Amount::new(trial.warm_up, 1, 1);
+                runner::measure(engine, &self.target.data(), &trial.mix, warm_up)?;
             }
             Work::Scans(_) => {
                 engine.scan(&[], usize::MAX, &mut |_, _| Ok(()))?;
@@ -112,7 +119,7 @@ impl Measurement for Cell {
         }
         let mut lookups = self.target.lookups(2)?;
         let mut value = Vec::new();
-        let before = proc_io::ProcessIo::now();
+        let before = ProcessIo::now();
         for _ in 0..trial.measured {
             let (number, key) = lookups.draw();
             let found = counted_operation(engine, self.work, &key, &mut value)?;
@@ -125,7 +132,7 @@ impl Measurement for Cell {
                 return Err(Error::WrongAnswer(what));
             }
         }
-        let io = proc_io::ProcessIo::now().since(&before);
+        let io = ProcessIo::now().since(&before);
         Ok(io.pages() / trial.measured as f64)
     }
 }
@@ -164,43 +171,38 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
     let mut report = Report::titled(
         "Instructions per lookup, scan or put in user space, everything resident (pages tell whether it is)",
     );
-    let lookups = settings.positives.iter().map(|share| Work::Lookups(*share));
-    let scans = settings.scans.iter().map(|entries| Work::Scans(*entries));
-    for work in lookups.chain(scans) {
-        let (positive, entries) = match work {
-            Work::Lookups(share) => (Some(share), None),
-            Work::Scans(entries) => (None, Some(entries)),
-        };
-        let each = |engine: &String| read(settings, engine, work, note);
-        let found = settings.store.engines.iter().map(each);
-        let found = found.collect::<Result<Vec<_>>>()?;
+    let lookups = settings
+        .positives
+        .iter()
+        .map(|share| Kind::Read(Work::Lookups(*share)));
+    let scans = settings
+        .scans
+        .iter()
+        .map(|entries| Kind::Read(Work::Scans(*entries)));
+    let puts = settings.puts.iter().map(|puts| Kind::Put(*puts));
+    for kind in lookups.chain(scans).chain(puts) {
+        let mut found = Vec::new();
+        for engine in &settings.store.engines {
+            found.push(match kind {
+                Kind::Read(work) => read(settings, engine, work, note)?,
+                Kind::Put(puts) => (put(settings, engine, puts, note)?, None),
+            });
+        }
         let last = found.last().map_or(f64::NAN, |(last, _)| *last);
         for (engine, (instructions, pages)) in settings.store.engines.iter().zip(found) {
+            let (positive, entries, puts) = match kind {
+                Kind::Read(Work::Lookups(share)) => (Some(share), None, Missing),
+                Kind::Read(Work::Scans(entries)) => (None, Some(entries as f64), Missing),
+                Kind::Put(puts) => (None, None, named(&puts).into()),
+            };
             report.add(row! {
                 "positive": positive,
-                "entries of a scan": entries.map(|entries| entries as f64),
-                "puts": report::Cell::Missing,
-                "engine": engine.clone(),
+                "entries of a scan": entries,
+                "puts": puts,
+                "engine": engine,
                 "instructions": instructions,
                 "to the last": instructions / last,
                 "pages": pages,
-            });
-        }
-    }
-    for &puts in &settings.puts {
-        let each = |engine: &String| put(settings, engine, puts, note);
-        let found = settings.store.engines.iter().map(each);
-        let found = found.collect::<Result<Vec<_>>>()?;
-        let last = found.last().copied().unwrap_or(f64::NAN);
-        for (engine, instructions) in settings.store.engines.iter().zip(found) {
-            report.add(row! {
-                "positive": None,
-                "entries of a scan": None,
-                "puts": puts.name(),
-                "engine": engine.clone(),
-                "instructions": instructions,
-                "to the last": instructions / last,
-                "pages": None,
             });
         }
     }
@@ -213,24 +215,21 @@ fn read(
     engine: &str,
     work: Work,
     note: &mut dyn FnMut(String),
-) -> Result<(f64, f64)> {
+) -> Result<(f64, Option<f64>)> {
     let (positive, entries) = match work {
         Work::Lookups(share) => (share, 1),
         Work::Scans(entries) => (1.0, entries.max(1) as u64),
     };
-    let base = settings.store.base(engine);
     let measured = (settings.measured / entries).max(1);
-    let trial = Trial {
-        warm_up: settings.warm_up,
-        measured,
-        device: Device::Disk,
-        ..Trial::lookups(base, MEMORY, positive, Distribution::Uniform)
-    };
+    let base = settings.store.base(engine);
+    let trial = Trial::lookups(base, MEMORY, positive, Distribution::Uniform)
+        .lasting((settings.warm_up, measured))
+        .on(Device::Disk);
     let dir = settings.store.loaded(engine, note)?;
     let target = Target { trial, dir };
-    let found = counted(&Cell { target, work }, measured)?;
+    let (instructions, pages) = counted(&Cell { target, work }, measured)?;
     note(format!("{engine}, {work:?}"));
-    Ok(found)
+    Ok((instructions, Some(pages)))
 }
 
 /// Instructions of a put.
@@ -238,39 +237,32 @@ fn put(settings: &Settings, engine: &str, puts: Puts, note: &mut dyn FnMut(Strin
     let store = &settings.store;
     std::fs::create_dir_all(&store.dir)?;
     let folder = tempfile::TempDir::with_prefix_in("puts-", &store.dir)?;
+    let entries = settings.measured.max(1);
     let base = Base {
-        entries: settings.measured.max(1),
+        entries,
         ..store.base(engine)
     };
-    let entries = base.entries;
     let dir = folder.path().join("database");
     let (instructions, ()) = counted(&puts::Cell { base, puts, dir }, entries)?;
-    note(format!("{engine}, {} puts", puts.name()));
+    note(format!("{engine}, {} puts", named(&puts)));
     Ok(instructions)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Arguments {
-        #[command(flatten)]
-        settings: Settings,
-    }
+    use crate::experiments::settings;
 
     #[test]
     fn puts_alone_ask_for_no_lookups() {
-        let asked = |more: &[&str]| {
-            let given = ["cpu", "--engines", "shamba", "--dir", "databases"];
-            let settings = Arguments::parse_from(given.iter().chain(more)).settings;
+        let asked = |more: &str| {
+            let given = format!("--engines shamba --dir databases {more}");
+            let settings: Settings = settings(&given);
             (settings.positives, settings.puts)
         };
-        assert_eq!(asked(&[]), (vec![0.0, 0.5, 1.0], vec![]));
+        assert_eq!(asked(""), (vec![0.0, 0.5, 1.0], vec![]));
         let both = vec![Puts::Plain, Puts::Ttl];
-        assert_eq!(asked(&["--puts", "plain,ttl"]), (vec![], both.clone()));
-        let all = ["--puts", "plain,ttl", "--positives", "0.5"];
-        assert_eq!(asked(&all), (vec![0.5], both));
+        assert_eq!(asked("--puts plain,ttl"), (vec![], both.clone()));
+        assert_eq!(asked("--puts plain,ttl --positives 0.5"), (vec![0.5], both));
     }
 }

@@ -112,12 +112,8 @@ impl FullTree {
     pub(crate) fn tree(&self) -> Result<Tree> {
         let full = f64::from(self.size_ratio).powi(self.levels as i32);
         let entries = self.buffer_entries as f64 * full;
-        Ok(Tree::new(
-            self.policy,
-            self.size_ratio,
-            self.levels,
-            entries,
-        )?)
+        let tree = Tree::new(self.policy, self.size_ratio, self.levels, entries);
+        Ok(tree?)
     }
 
     /// Entries on storage when the tree is full.
@@ -164,11 +160,8 @@ impl FullTree {
             Lookups::Scan(_) => 0..entries,
             Lookups::Recent(share) => {
                 let newest = self.newest(share);
-                if newest == 0 || random.random_bool(share) {
-                    newest..entries
-                } else {
-                    0..newest
-                }
+                let is_new = newest == 0 || random.random_bool(share);
+                if is_new { newest..entries } else { 0..newest }
             }
         };
         Some(random.random_range(among))
@@ -287,15 +280,11 @@ mod tests {
         let tree = tree(MergePolicy::Tiering, 3, Filters::Uniform);
         assert_eq!(tree.level(4).start, 0);
         assert_eq!(tree.level(1).end, tree.entries());
-        let sum: u64 = (1..=4)
-            .map(|l| tree.level(l).end - tree.level(l).start)
-            .sum();
+        let levels = (1..=4).map(|level| tree.level(level));
+        let sum: u64 = levels.map(|level| level.end - level.start).sum();
         assert_eq!(sum, tree.entries());
-        for lookups in [
-            Lookups::Recent(0.5),
-            Lookups::Recent(0.9),
-            Lookups::Level(2),
-        ] {
+        let recent = [0.5, 0.9].map(Lookups::Recent);
+        for lookups in recent.into_iter().chain([Lookups::Level(2)]) {
             let shares: f64 = (1..=4).map(|level| tree.found(lookups, level)).sum();
             assert!((shares - 1.0).abs() < 1e-9, "{lookups:?}: {shares}");
         }
@@ -311,12 +300,8 @@ mod tests {
     fn searches_and_writes_are_the_models() {
         for (policy, ratio) in [(MergePolicy::Tiering, 2), (MergePolicy::Leveling, 3)] {
             for filters in [Filters::Uniform, Filters::Zero, Filters::General(1.0)] {
-                let kinds = [
-                    Lookups::Mixed(0.0),
-                    Lookups::Mixed(0.5),
-                    Lookups::Level(3),
-                    Lookups::Recent(0.8),
-                ];
+                let [none, half] = [0.0, 0.5].map(Lookups::Mixed);
+                let kinds = [none, half, Lookups::Level(3), Lookups::Recent(0.8)];
                 let tree = tree(policy, ratio, filters);
                 let writes = merging::engine(&tree.tree().unwrap()).all();
                 for point in tree.measure(&kinds, 8_000).unwrap() {

@@ -7,6 +7,7 @@
 //! as many blocks of equally many keys, front-coded and all in one piece, after Zstandard at its
 //! highest level. An index that is searched as it lies, a partition at a time, can't be expected to
 //! get below it where keys are text; of random numbers it knows more than Zstandard.
+use super::named;
 use crate::engine::{self, EngineConfig, Indexes, Write};
 use crate::report::Report;
 use crate::workload::{Random, random};
@@ -99,32 +100,28 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
     for &kind in &settings.keys {
         let mut random = random(settings.seed, 1);
         let keys = (0..settings.entries).map(|number| kind.key(number, &mut random));
-        let name = clap::ValueEnum::to_possible_value(&kind);
-        let name = name.map_or_else(String::new, |name| name.get_name().to_owned());
-        measure(settings, &name, keys.collect(), &mut report)?;
-        note(name);
+        measure(settings, &named(&kind), keys.collect(), &mut report)?;
+        note(named(&kind));
     }
     for path in &settings.lines {
         let text = std::fs::read(path)
             .map_err(|error| Error::InvalidSetting(format!("{}: {error}", path.display())))?;
-        let keys = text
-            .split(|&byte| byte == b'\n')
-            .filter(|line| !line.is_empty());
+        let lines = text.split(|&byte| byte == b'\n');
+        let keys = lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec);
         let name = path.display().to_string();
-        measure(
-            settings,
-            &name,
-            keys.map(<[u8]>::to_vec).collect(),
-            &mut report,
-        )?;
+        measure(settings, &name, keys.collect(), &mut report)?;
         note(name);
     }
     Ok(report)
 }
 
+/// Bytes with which both begin.
+pub(super) fn common(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
 /// Bytes that the separators between so many blocks take at the least, about.
 fn packed_separators(sorted: &[Vec<u8>], blocks: usize) -> Result<u64> {
-    let common = |a: &[u8], b: &[u8]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let mut coded = Vec::new();
     let mut before: &[u8] = &[];
     for block in 1..blocks {
@@ -163,12 +160,8 @@ fn measure(
         let opened = engine::open(engine, &config)?;
         let mut values = random(settings.seed, 3);
         for chunk in keys.chunks(100) {
-            let value = |_: &Vec<u8>| {
-                let mut value = vec![0; settings.value_size];
-                values.fill(&mut value[..]);
-                value
-            };
-            let all: Vec<Vec<u8>> = chunk.iter().map(value).collect();
+            let mut all = vec![vec![0; settings.value_size]; chunk.len()];
+            all.iter_mut().for_each(|value| values.fill(&mut value[..]));
             let puts = chunk.iter().zip(&all);
             let puts: Vec<Write<'_>> = puts.map(|(key, value)| Write::Put(key, value)).collect();
             opened.write_batch(&puts)?;
@@ -195,6 +188,7 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::settings;
 
     #[test]
     fn keys_are_of_their_kinds_and_their_indexes_small() {
@@ -202,15 +196,7 @@ mod tests {
         let text = KeySet::UuidText.key(0, &mut random);
         assert_eq!((text.len(), text[14], text[8]), (36, b'4', b'-'));
         assert!(b"89ab".contains(&text[19]));
-        let settings = Settings {
-            engines: vec!["shamba".to_owned()],
-            keys: vec![KeySet::Hex, KeySet::UserTime],
-            lines: Vec::new(),
-            entries: 20_000,
-            value_size: 32,
-            dir: std::env::temp_dir(),
-            seed: 1,
-        };
+        let settings: Settings = settings("--keys hex,user-time --entries 20000");
         let report = run(&settings, &mut |_| {}).unwrap();
         for row in &report.rows {
             let stored = report.number(row, "stored").unwrap();

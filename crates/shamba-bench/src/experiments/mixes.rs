@@ -9,9 +9,9 @@
 use crate::device::Device;
 use crate::engine::{CACHED, family};
 use crate::pressure::KeptTrials;
-use crate::report::{Report, median};
-use crate::reproduce::trial::{Found, KERNEL_PAGES, Trial};
-use crate::reproduce::{Lab, Scale};
+use crate::report::Report;
+use crate::reproduce::Lab;
+use crate::reproduce::trial::{Found, KERNEL_PAGES, Trial, median_of};
 use crate::store::Store;
 use crate::workload::Mix;
 use crate::{Error, Result, row};
@@ -53,20 +53,9 @@ fn is_cached(engine: &str) -> bool {
     CACHED.contains(&family(engine))
 }
 
-/// What the repetitions of an engine found; none where it was killed.
-struct Row<'a> {
-    engine: &'a str,
-    found: Vec<Found>,
-}
-
-impl Row<'_> {
-    fn median(&self, value: impl Fn(&Found) -> f64) -> Option<f64> {
-        median(&self.found.iter().map(value).collect::<Vec<_>>())
-    }
-
-    fn per_second(&self) -> Option<f64> {
-        self.median(|found| 1e6 / found.times.mean_us)
-    }
+/// Operations in a second; nothing is known where the engine was killed in all repetitions.
+fn per_second(found: &[Found]) -> Option<f64> {
+    median_of(found, |found| 1e6 / found.times.mean_us)
 }
 
 /// A quotient of what may be unknown.
@@ -75,34 +64,28 @@ fn quotient(of: Option<f64>, by: Option<f64>) -> Option<f64> {
 }
 
 impl Settings {
-    /// What all engines found in a place, taking turns.
-    fn measure(&self, lab: &mut Lab<'_>, mix: &Mix, percent: f64) -> Result<Vec<Row<'_>>> {
-        let row = |engine| Row {
-            engine,
-            found: Vec::new(),
-        };
-        let mut rows: Vec<Row<'_>> = self.store.engines.iter().map(|e| row(e)).collect();
+    /// What the repetitions of each engine found in a place, the engines taking turns.
+    fn measure(&self, lab: &mut Lab<'_>, mix: &Mix, percent: f64) -> Result<Vec<Vec<Found>>> {
+        let engines = &self.store.engines;
+        let mut all = vec![Vec::new(); engines.len()];
         let memory = self.store.budget(percent);
         for repetition in 0..self.repeat.max(1) {
             // The first tells what others may have; these begin with another one each time.
-            let others = rows.len().saturating_sub(1).max(1);
-            let turn = |at: usize| match at {
+            let others = all.len().saturating_sub(1).max(1);
+            let turns = (0..all.len()).map(|at| match at {
                 0 => 0,
                 _ => 1 + (at - 1 + repetition as usize) % others,
-            };
+            });
             let mut most = 0;
-            for at in (0..rows.len()).map(turn) {
-                let Some(row) = rows.get_mut(at) else {
-                    continue;
-                };
-                let base = self.store.base(row.engine);
+            for at in turns {
+                let base = self.store.base(&engines[at]);
                 let trial = Trial::lookups(base, memory, 1.0, mix.distribution)
                     .lasting((self.warm_up, self.measured))
                     .on(Device::Disk);
                 let trial = Trial {
                     mix: mix.clone(),
                     seed: trial.seed + repetition,
-                    contained: is_cached(row.engine).then_some(most + MIB),
+                    contained: is_cached(&engines[at]).then_some(most + MIB),
                     ..trial
                 };
                 match lab.measure(&trial) {
@@ -110,14 +93,14 @@ impl Settings {
                         if at == 0 {
                             most = found.peak_own_memory;
                         }
-                        row.found.push(found);
+                        all[at].push(found);
                     }
                     Err(Error::Killed(_)) if trial.contained.is_some() => {}
                     Err(error) => return Err(error),
                 }
             }
         }
-        Ok(rows)
+        Ok(all)
     }
 }
 
@@ -131,32 +114,30 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
         return Err(Error::InvalidSetting(what.into()));
     }
     let passing = tempfile::tempdir()?;
-    let file = settings.kept.file(passing.path())?;
     let mixes = settings.mixes.iter().map(|name| name.parse::<Mix>());
     let mixes = mixes.collect::<Result<Vec<_>>>()?;
-    let (store, resume) = (&settings.store, settings.kept.resume);
-    let mut lab = Lab::new(Scale::Paper, store.seed, &store.dir, file, resume, note)?;
+    let mut lab = settings.kept.lab(&settings.store, passing.path(), note)?;
     let mut report = Report::titled("Mixes of operations under small budgets");
     for (name, mix) in settings.mixes.iter().zip(&mixes) {
         for &percent in &settings.budgets {
-            let rows = settings.measure(&mut lab, mix, percent)?;
-            let first = rows.first().and_then(Row::per_second);
-            for row in &rows {
-                let per_operation =
-                    |found: &Found, count: u64| count as f64 / found.times.operations.max(1) as f64;
+            let all = settings.measure(&mut lab, mix, percent)?;
+            let first = all.first().and_then(|found| per_second(found));
+            for (engine, found) in settings.store.engines.iter().zip(&all) {
+                let median = |value: fn(&Found) -> f64| median_of(found, value);
+                let pages = |found: &Found| {
+                    found.count(KERNEL_PAGES) as f64 / found.times.operations.max(1) as f64
+                };
                 report.add(row! {
-                    "mix": name.clone(),
+                    "mix": name,
                     "budget %": percent,
-                    "engine": row.engine.to_owned(),
-                    "operations/s": row.per_second(),
-                    "first's operations/s / these": quotient(first, row.per_second()),
-                    "p50 us": row.median(|found| found.times.p50_us),
-                    "p99 us": row.median(|found| found.times.p99_us),
-                    "pages read": row.median(|found| {
-                        per_operation(found, found.count(KERNEL_PAGES))
-                    }),
-                    "peak MiB": row.median(|found| found.peak_own_memory as f64 / MIB as f64),
-                    "repetitions": row.found.len() as f64,
+                    "engine": engine,
+                    "operations/s": per_second(found),
+                    "first's operations/s / these": quotient(first, per_second(found)),
+                    "p50 us": median(|found| found.times.p50_us),
+                    "p99 us": median(|found| found.times.p99_us),
+                    "pages read": median(pages),
+                    "peak MiB": median(|found| found.peak_own_memory as f64 / MIB as f64),
+                    "repetitions": found.len() as f64,
                 });
             }
             lab.note(format!("{name}, {percent} %"));

@@ -2,6 +2,7 @@
 //! checks every answer, and gives a table; what has a course over time gives a plot too.
 pub mod cpu;
 pub(crate) mod full_tree;
+pub mod grid;
 pub mod indexes;
 pub mod mixes;
 pub mod range_filters;
@@ -11,11 +12,25 @@ pub mod writes;
 use crate::engine::{self, Engine, EngineConfig};
 use crate::reproduce::Lab;
 use crate::reproduce::trial::Trial;
-use crate::runner::Data;
+use crate::runner::{Data, timed};
 use crate::workload::{Chooser, MAX_KEY, Mix, Operation, Random, random};
 use crate::{Error, Result};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// The name by which a command is asked for a value.
+pub(crate) fn named(value: &impl clap::ValueEnum) -> String {
+    let name = value.to_possible_value();
+    name.map_or_else(String::new, |name| name.get_name().to_owned())
+}
+
+/// The settings that a command has with these options.
+#[cfg(test)]
+pub(crate) fn settings<S: clap::Args>(options: &str) -> S {
+    let given = std::iter::once("command").chain(options.split_whitespace());
+    let command = S::augment_args(clap::Command::new("command"));
+    S::from_arg_matches(&command.get_matches_from(given)).unwrap()
+}
 
 /// A trial and the folder with its database, for experiments that look at its lookups more closely
 /// than the trial does.
@@ -98,9 +113,7 @@ impl Lookups {
     pub(crate) fn check(&mut self, number: Option<u64>, found: Option<&[u8]>) -> Result<()> {
         match (number, found) {
             (None, None) => Ok(()),
-            (Some(number), Some(found)) => {
-                self.data.values.check(number, 0, found, &mut self.scratch)
-            }
+            (Some(number), Some(found)) => self.data.values.check(number, found, &mut self.scratch),
             (number, found) => Err(Error::WrongAnswer(format!(
                 "entry {number:?}: {} bytes found",
                 found.map_or(0, <[u8]>::len)
@@ -112,9 +125,7 @@ impl Lookups {
     pub(crate) fn step(&mut self, engine: &dyn Engine) -> Result<Duration> {
         let (number, key) = self.draw();
         let mut value = std::mem::take(&mut self.value);
-        let start = Instant::now();
-        let found = engine.get(&key, &mut value)?;
-        let took = start.elapsed();
+        let (found, took) = timed(engine, || engine.get(&key, &mut value))?;
         self.check(number, found.then_some(value.as_slice()))?;
         self.value = value;
         Ok(took)
@@ -124,15 +135,21 @@ impl Lookups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store;
+    use crate::store::Base;
     use crate::workload::Distribution;
+
+    /// Lookups of existing keys in this share, and their entries.
+    fn lookups(entries: u64, positive: f64, distribution: Distribution) -> (Lookups, Data) {
+        let data = Base::standard("", entries, 1).data();
+        let mix = Mix::lookups(positive, distribution);
+        (Lookups::new(data, mix, 1).unwrap(), data)
+    }
 
     #[test]
     fn lookups_are_checked_both_ways() {
-        let data = store::data(100, 1);
-        let mut lookups = Lookups::new(data, Mix::lookups(0.5, Distribution::Uniform), 1).unwrap();
+        let (mut lookups, data) = lookups(100, 0.5, Distribution::Uniform);
         let mut value = Vec::new();
-        data.values.write(7, 0, &mut value);
+        data.values.write(7, &mut value);
         assert!(lookups.check(Some(7), Some(&value)).is_ok());
         assert!(lookups.check(None, None).is_ok());
         assert!(lookups.check(Some(8), Some(&value)).is_err());
@@ -142,9 +159,7 @@ mod tests {
 
     #[test]
     fn a_shift_moves_the_hot_spot() {
-        let data = store::data(1000, 1);
-        let mut lookups =
-            Lookups::new(data, Mix::lookups(1.0, Distribution::Normal(0.01)), 1).unwrap();
+        let (mut lookups, _) = lookups(1000, 1.0, Distribution::Normal(0.01));
         lookups.shift = 300;
         for _ in 0..1000 {
             let number = lookups.draw().0.unwrap();

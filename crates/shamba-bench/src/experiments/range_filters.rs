@@ -8,6 +8,7 @@
 mod others;
 
 use super::indexes::KeySet;
+use super::named;
 use crate::report::Report;
 use crate::workload::{Random, random};
 use crate::{Result, row};
@@ -49,20 +50,11 @@ pub struct Settings {
 /// A filter that says of a range, both ends included, whether it may have a key.
 trait Filter {
     fn may_hold(&self, start: &[u8], end: &[u8]) -> bool;
-    /// What it takes, in bits.
-    fn bits(&self) -> f64;
 }
 
-/// The engine's, and its keys.
-struct Ours(RangeFilter);
-
-impl Filter for Ours {
+impl Filter for RangeFilter {
     fn may_hold(&self, start: &[u8], end: &[u8]) -> bool {
-        self.0.may_hold(start, end)
-    }
-
-    fn bits(&self) -> f64 {
-        self.0.bytes() as f64 * 8.0
+        self.may_hold(start, end)
     }
 }
 
@@ -75,8 +67,8 @@ fn plus(key: &[u8], more: u64) -> Vec<u8> {
 }
 
 /// A kind of ranges, from their first keys.
+#[derive(Clone, Copy)]
 struct Asked {
-    name: String,
     /// So many numbers, of two to the power of it; `None` of text.
     log: Option<u32>,
     is_near: bool,
@@ -84,30 +76,25 @@ struct Asked {
 
 impl Asked {
     fn all(kind: KeySet, settings: &Settings) -> Vec<Self> {
-        let has_numbers = matches!(kind, KeySet::Random | KeySet::Sequence | KeySet::UserTime);
-        if !has_numbers {
-            return vec![Self {
-                name: "what begins so".to_owned(),
-                log: None,
-                is_near: false,
-            }];
+        let asked = |log, is_near| Self { log, is_near };
+        if !matches!(kind, KeySet::Random | KeySet::Sequence | KeySet::UserTime) {
+            return vec![asked(None, false)];
         }
-        let far = settings.ranges.iter().map(|log| (*log, false));
-        let near = settings.ranges.first().map(|log| (*log, true));
-        let asked = far.chain(near).map(|(log, is_near)| Self {
-            name: if is_near {
-                format!("2^{log} right behind a key")
-            } else {
-                format!("2^{log}")
-            },
-            log: Some(log),
-            is_near,
-        });
-        asked.collect()
+        let far = settings.ranges.iter().map(|log| asked(Some(*log), false));
+        let near = settings.ranges.first().map(|log| asked(Some(*log), true));
+        far.chain(near).collect()
+    }
+
+    fn name(self) -> String {
+        match self.log {
+            None => "what begins so".to_owned(),
+            Some(log) if self.is_near => format!("2^{log} right behind a key"),
+            Some(log) => format!("2^{log}"),
+        }
     }
 
     /// The ends of a range that begins at a key of those not in the filter, or at one in it.
-    fn range(&self, absent: &[u8], present: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    fn range(self, absent: &[u8], present: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let Some(log) = self.log else {
             return (absent.to_vec(), [absent, b"\xff"].concat());
         };
@@ -141,35 +128,22 @@ fn drawn(kind: KeySet, settings: &Settings, random: &mut Random) -> [Vec<Vec<u8>
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
     let mut report = Report::titled("False positives of ranges without a key");
     for &kind in &settings.keys {
-        let name = clap::ValueEnum::to_possible_value(&kind);
-        let name = name.map_or_else(String::new, |name| name.get_name().to_owned());
         for asked in Asked::all(kind, settings) {
             for &bits in &settings.bits {
-                measure(
-                    settings,
-                    (kind, &name),
-                    &asked,
-                    f64::from(bits),
-                    &mut report,
-                );
+                measure(settings, kind, asked, f64::from(bits), &mut report);
             }
         }
-        note(name);
+        note(named(&kind));
     }
     Ok(report)
 }
 
 /// A row: the shares that each filter lets pass.
-fn measure(
-    settings: &Settings,
-    (kind, name): (KeySet, &str),
-    asked: &Asked,
-    bits: f64,
-    report: &mut Report,
-) {
+fn measure(settings: &Settings, kind: KeySet, asked: Asked, bits: f64, report: &mut Report) {
     let mut passed = [0u32; 5];
-    let mut each = [0.0; 5];
     let mut empty = 0u32;
+    // Bits per key that ours and SuRF take, and whether Rosetta can be had for so many.
+    let (mut ours_each, mut surf_each, mut has_rosetta) = (0.0, 0.0, true);
     for stream in 0..settings.filters {
         let mut random = random(settings.seed, stream);
         let [keys, mut others] = drawn(kind, settings, &mut random);
@@ -177,17 +151,18 @@ fn measure(
         others.pop();
         others.shuffle(&mut random);
         let rosetta = asked.log.and_then(|log| Rosetta::new(&keys, bits, log));
+        has_rosetta &= rosetta.is_some();
+        let (ours, surf) = (RangeFilter::of(&keys, bits), Surf::new(&keys, bits));
+        let all = keys.len() as f64 * settings.filters as f64;
+        ours_each += ours.bytes() as f64 * 8.0 / all;
+        surf_each += surf.bits / all;
         let filters: [Option<Box<dyn Filter>>; 5] = [
-            Some(Box::new(Ours(RangeFilter::of(&keys, bits)))),
+            Some(Box::new(ours)),
             Some(Box::new(Bucketing::new(&keys, bits))),
             Some(Box::new(Grafite::new(&keys, bits, stream))),
             rosetta.map(|rosetta| Box::new(rosetta) as Box<dyn Filter>),
-            Some(Box::new(Surf::new(&keys, bits))),
+            Some(Box::new(surf)),
         ];
-        for (filter, each) in filters.iter().zip(&mut each) {
-            let bits = filter.as_ref().map_or(f64::NAN, |filter| filter.bits());
-            *each += bits / (keys.len() as f64 * settings.filters as f64);
-        }
         for (at, other) in others.iter().enumerate() {
             let (start, end) = asked.range(other, &keys[at % keys.len()]);
             let next = keys.partition_point(|key| *key < start);
@@ -206,40 +181,35 @@ fn measure(
         return;
     }
     let share = |at: usize| f64::from(passed[at]) / f64::from(empty);
-    let known = |at: usize| each[at].is_finite().then(|| share(at));
     report.add(row! {
-        "keys": name,
-        "range": asked.name.clone(),
+        "keys": named(&kind),
+        "range": asked.name(),
         "bits": bits,
         "ranges": empty,
         "ours": share(0),
-        "ours, bits": each[0],
+        "ours, bits": ours_each,
         "bucketing": share(1),
         "Grafite": share(2),
-        "Rosetta": known(3),
+        "Rosetta": has_rosetta.then(|| share(3)),
         "SuRF": share(4),
-        "SuRF, bits": each[4],
+        "SuRF, bits": surf_each,
     });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::settings;
 
     #[test]
     fn no_filter_misses_a_key_and_each_is_as_good_as_it_is_said_to_be() {
-        let settings = Settings {
-            keys: vec![KeySet::Random, KeySet::UserTime, KeySet::Hex],
-            bits: vec![10],
-            ranges: vec![4],
-            keys_each: 3000,
-            filters: 1,
-            seed: 1,
-        };
+        let settings: Settings = settings(
+            "--keys random,user-time,hex --bits 10 --ranges 4 --keys-each 3000 --filters 1",
+        );
         for kind in [KeySet::Random, KeySet::UserTime, KeySet::Hex] {
             let [keys, _] = drawn(kind, &settings, &mut random(1, 1));
             let filters: [Box<dyn Filter>; 5] = [
-                Box::new(Ours(RangeFilter::of(&keys, 10.0))),
+                Box::new(RangeFilter::of(&keys, 10.0)),
                 Box::new(Bucketing::new(&keys, 10.0)),
                 Box::new(Grafite::new(&keys, 10.0, 1)),
                 Box::new(Rosetta::new(&keys, 10.0, 4).unwrap()),

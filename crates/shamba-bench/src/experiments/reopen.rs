@@ -3,37 +3,29 @@
 //!
 //! Pages of lookups are those that the thread that looks up read itself; what the engine reads in
 //! the background is told apart.
+use super::grid::Grid;
 use super::{Lookups, Target};
 use crate::cell::{self, Measurement};
-use crate::device::Device;
 use crate::engine::{self, Engine};
 use crate::proc_io::ProcessIo;
-use crate::report::{Report, median};
-use crate::reproduce::trial::Trial;
-use crate::store::{self, Store};
-use crate::workload::Distribution;
-use crate::{Error, Result, row};
+use crate::report::{self, Report, median};
+use crate::{Error, Result, row, store};
 use std::time::{Duration, Instant};
 
-/// The grid.
+/// What to measure; each cell works on a copy of the engine's database.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Engines and their databases; each cell works on a copy.
+    /// The grid; it warms up before the database is closed.
     #[command(flatten)]
-    pub store: Store,
-    /// Budgets in percent of RocksDB's filters and indexes.
-    #[arg(long, value_delimiter = ',', default_value = "10,40,100")]
-    pub budgets: Vec<f64>,
-    /// Shares of lookups for existing keys.
-    #[arg(long, value_delimiter = ',', default_value = "0,0.5,1")]
-    pub positives: Vec<f64>,
-    /// Of `uniform`, `zipf[THETA]`, `normal[SHARE]`, `normal-keys[KEYS]`, `hot-set[SHARE]` and
-    /// `latest`.
-    #[arg(long, value_delimiter = ',', default_value = "uniform,zipf0.99")]
-    pub distributions: Vec<Distribution>,
-    /// Lookups before the database is closed.
-    #[arg(long, default_value_t = 400_000)]
-    pub warm_up: u64,
+    pub grid: Grid,
+    /// The windows.
+    #[command(flatten)]
+    pub windows: Windows,
+}
+
+/// Windows of lookups before closing and after opening, and what is between.
+#[derive(Clone, Copy, Debug, clap::Args, serde::Serialize, serde::Deserialize)]
+pub struct Windows {
     /// Lookups in a window.
     #[arg(long, default_value_t = 5_000)]
     pub window: u64,
@@ -53,10 +45,7 @@ pub struct Settings {
 pub struct Cell {
     /// Its lookups are those before closing.
     target: Target,
-    window: u64,
-    windows: u64,
-    pause: f64,
-    forget: bool,
+    windows: Windows,
 }
 
 /// A window.
@@ -118,22 +107,22 @@ impl Measurement for Cell {
             lookups.step(engine.as_ref())?;
         }
         let mut windows = |engine: &dyn Engine| -> Result<Vec<Window>> {
-            let windows = 0..self.windows;
-            let windows = windows.map(|_| window(&mut lookups, engine, self.window));
-            windows.collect()
+            let all = 0..self.windows.windows;
+            let all = all.map(|_| window(&mut lookups, engine, self.windows.window));
+            all.collect()
         };
         let before = windows(engine.as_ref())?;
         let start = Instant::now();
         drop(engine);
         let close = start.elapsed().as_secs_f64();
-        if self.forget {
+        if self.windows.forget {
             engine::forget(&target.dir)?;
         }
         let (all, own) = (ProcessIo::now(), ProcessIo::of_thread());
         let start = Instant::now();
         let engine = engine::open(&trial.engine, &config)?;
         let open = start.elapsed().as_secs_f64();
-        std::thread::sleep(Duration::from_secs_f64(self.pause));
+        std::thread::sleep(Duration::from_secs_f64(self.windows.pause));
         let after = windows(engine.as_ref())?;
         let all = ProcessIo::now().since(&all).pages();
         let own = ProcessIo::of_thread().since(&own).pages();
@@ -152,72 +141,55 @@ impl Measurement for Cell {
 /// # Errors
 /// Whatever the engines answer, wrong answers among it.
 pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> {
-    let pause = settings.pause;
-    if !(pause.is_finite() && pause >= 0.0) || settings.windows == 0 || settings.window == 0 {
+    let windows = settings.windows;
+    let is_time = windows.pause.is_finite() && windows.pause >= 0.0;
+    if !is_time || windows.windows == 0 || windows.window == 0 {
         let what = "--pause is a number of seconds from 0, --windows and --window are 1 at least";
         return Err(Error::InvalidSetting(what.into()));
     }
     let mut report = Report::titled("Pages per lookup before closing and after opening again");
-    let store = &settings.store;
-    for &distribution in &settings.distributions {
-        for &positive in &settings.positives {
-            for &percent in &settings.budgets {
-                for engine in &store.engines {
-                    let memory = store.budget(percent);
-                    let trial = Trial::lookups(store.base(engine), memory, positive, distribution)
-                        .lasting((settings.warm_up, settings.window))
-                        .on(Device::Disk);
-                    let dir = store.loaded(engine, note)?;
-                    let found = cell::measure(&Cell {
-                        target: Target { trial, dir },
-                        window: settings.window,
-                        windows: settings.windows,
-                        pause,
-                        forget: settings.forget,
-                    })?;
-                    add(
-                        &mut report,
-                        (distribution, positive, percent),
-                        engine,
-                        &found,
-                    );
-                }
-            }
-            note(format!("{}, {positive} existing", distribution.name()));
+    let grid = &settings.grid;
+    for place in grid.places() {
+        for engine in &grid.store.engines {
+            let found = cell::measure(&Cell {
+                target: grid.target(engine, place, windows.window, note)?,
+                windows,
+            })?;
+            report.add(place.row(engine, found.row()));
         }
+        note(format!("{}, {} %", place.workload(), place.percent));
     }
     Ok(report)
 }
 
-/// The row of a cell.
-fn add(report: &mut Report, cell: (Distribution, f64, f64), engine: &str, found: &Reopened) {
-    let (distribution, positive, percent) = cell;
-    let all = |windows: &[Window], value: fn(&Window) -> f64| {
-        let values: Vec<f64> = windows.iter().map(value).collect();
-        values
-    };
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let steady = mean(&all(&found.before, |window| window.pages));
-    let after = all(&found.after, |window| window.pages);
-    let first = found.after.first();
-    let rest = after.get(1..).unwrap_or_default();
-    report.add(row! {
-        "distribution": distribution.name(),
-        "positive": positive,
-        "budget %": percent,
-        "engine": engine,
-        "steady": steady,
-        "first window": after.first().copied(),
-        "second": after.get(1).copied(),
-        "others": mean(rest.get(1..).unwrap_or_default()),
-        "second to steady": after.get(1).map(|pages| pages / steady),
-        "others to steady": mean(rest.get(1..).unwrap_or_default()) / steady,
-        "steady us": median(&all(&found.before, |window| window.mean_us)),
-        "first us": first.map(|first| first.mean_us),
-        "steady p99 us": median(&all(&found.before, |window| window.p99_us)),
-        "first p99 us": first.map(|first| first.p99_us),
-        "close s": found.close,
-        "open s": found.open,
-        "background pages": found.background,
-    });
+impl Reopened {
+    fn row(&self) -> Vec<(String, report::Cell)> {
+        let pages = |windows: &[Window]| {
+            let sum: f64 = windows.iter().map(|window| window.pages).sum();
+            sum / windows.len().max(1) as f64
+        };
+        let before = |value: fn(&Window) -> f64| {
+            let values: Vec<f64> = self.before.iter().map(value).collect();
+            median(&values)
+        };
+        let [first, second] = [0, 1].map(|at| self.after.get(at));
+        let second = second.map(|second| second.pages);
+        let steady = pages(&self.before);
+        let others = pages(self.after.get(2..).unwrap_or_default());
+        row! {
+            "steady": steady,
+            "first window": first.map(|first| first.pages),
+            "second": second,
+            "others": others,
+            "second to steady": second.map(|pages| pages / steady),
+            "others to steady": others / steady,
+            "steady us": before(|window| window.mean_us),
+            "first us": first.map(|first| first.mean_us),
+            "steady p99 us": before(|window| window.p99_us),
+            "first p99 us": first.map(|first| first.p99_us),
+            "close s": self.close,
+            "open s": self.open,
+            "background pages": self.background,
+        }
+    }
 }

@@ -4,39 +4,25 @@
 //! Pages of lookups are those that the engine counts for them: what flushes and compactions read is
 //! not among them.
 use super::Target;
+use super::grid::Grid;
 use crate::cell::{self, Measurement};
-use crate::device::Device;
 use crate::engine::{self, Engine};
 use crate::report::Report;
-use crate::reproduce::trial::Trial;
 use crate::runner::{self, Amount};
-use crate::store::{self, Store};
-use crate::workload::{Distribution, Mix, Operation};
+use crate::store;
+use crate::workload::{Mix, Operation};
 use crate::{Error, Result, row};
-use std::sync::atomic::AtomicU64;
 
-/// The grid.
+/// What to measure; each cell works on a copy of the engine's database.
 #[derive(Clone, Debug, clap::Args)]
+#[command(mut_arg("positives", |positives| positives.default_value("0.5")))]
 pub struct Settings {
-    /// Engines and their databases; each cell works on a copy.
+    /// The grid.
     #[command(flatten)]
-    pub store: Store,
-    /// Budgets in percent of RocksDB's filters and indexes.
-    #[arg(long, value_delimiter = ',', default_value = "10,40,100")]
-    pub budgets: Vec<f64>,
-    /// Shares of lookups for existing keys.
-    #[arg(long, value_delimiter = ',', default_value = "0.5")]
-    pub positives: Vec<f64>,
-    /// Of `uniform`, `zipf[THETA]`, `normal[SHARE]`, `normal-keys[KEYS]`, `hot-set[SHARE]` and
-    /// `latest`.
-    #[arg(long, value_delimiter = ',', default_value = "uniform,zipf0.99")]
-    pub distributions: Vec<Distribution>,
+    pub grid: Grid,
     /// Shares of operations that overwrite an entry of that distribution.
     #[arg(long, value_delimiter = ',', default_value = "0.05,0.2,0.5")]
     pub writes: Vec<f64>,
-    /// Lookups before anything is measured.
-    #[arg(long, default_value_t = 400_000)]
-    pub warm_up: u64,
     /// Lookups measured in each of three phases, after as many that are not.
     #[arg(long, default_value_t = 100_000)]
     pub measured: u64,
@@ -83,10 +69,9 @@ impl Measurement for Cell {
         let engine = engine.as_ref();
         let data = self.target.data();
         let mut mixed = trial.mix.clone();
-        mixed
-            .shares
-            .iter_mut()
-            .for_each(|(_, share)| *share *= 1.0 - self.writes);
+        for (_, share) in &mut mixed.shares {
+            *share *= 1.0 - self.writes;
+        }
         mixed.shares.push((Operation::Update, self.writes));
         // So many lookups of a mix; how many pages each read.
         let mut phase = 0;
@@ -94,8 +79,8 @@ impl Measurement for Cell {
             phase += 1;
             let operations = (lookups as f64 / (1.0 - mix.share(Operation::Update))) as u64;
             let before = pages(engine);
-            let amount = Amount::alone(operations, phase);
-            let outcome = runner::run(engine, &data, mix, amount, &AtomicU64::new(0))?;
+            let amount = Amount::new(operations, 1, phase);
+            let outcome = runner::measure(engine, &data, mix, amount)?;
             let lookups = outcome.operations - outcome.writes();
             Ok((pages(engine) - before) as f64 / lookups.max(1) as f64)
         };
@@ -132,43 +117,27 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
         return Err(Error::InvalidSetting(what.into()));
     }
     let mut report = Report::titled("Pages per lookup while entries are overwritten");
-    let store = &settings.store;
-    for &distribution in &settings.distributions {
-        for &positive in &settings.positives {
-            for &percent in &settings.budgets {
-                for (engine, &writes) in store
-                    .engines
-                    .iter()
-                    .flat_map(|engine| settings.writes.iter().map(move |writes| (engine, writes)))
-                {
-                    let memory = store.budget(percent);
-                    let trial = Trial::lookups(store.base(engine), memory, positive, distribution)
-                        .lasting((settings.warm_up, settings.measured))
-                        .on(Device::Disk);
-                    let dir = store.loaded(engine, note)?;
-                    let target = Target { trial, dir };
-                    let found = cell::measure(&Cell { target, writes })?;
-                    report.add(row! {
-                        "distribution": distribution.name(),
-                        "positive": positive,
-                        "budget %": percent,
-                        "engine": engine.clone(),
-                        "writes": writes,
-                        "lookups alone": found.before,
-                        "with writes": found.mixed,
-                        "alone, afterwards": found.after,
-                        "to before": found.mixed / found.before,
-                        "to afterwards": found.mixed / found.after,
-                        "runs": found.runs[0].map(|runs| runs as f64),
-                        "runs afterwards": found.runs[1].map(|runs| runs as f64),
-                        "flushes": found.flushes as f64,
-                        "MiB written": found.written as f64 / f64::from(1 << 20),
-                    });
-                    note(format!(
-                        "{}, {positive} existing, {percent} %, {writes} writes",
-                        distribution.name()
-                    ));
-                }
+    let grid = &settings.grid;
+    for place in grid.places() {
+        for engine in &grid.store.engines {
+            for &writes in &settings.writes {
+                let target = grid.target(engine, place, settings.measured, note)?;
+                let found = cell::measure(&Cell { target, writes })?;
+                let row = row! {
+                    "writes": writes,
+                    "lookups alone": found.before,
+                    "with writes": found.mixed,
+                    "alone, afterwards": found.after,
+                    "to before": found.mixed / found.before,
+                    "to afterwards": found.mixed / found.after,
+                    "runs": found.runs[0].map(|runs| runs as f64),
+                    "runs afterwards": found.runs[1].map(|runs| runs as f64),
+                    "flushes": found.flushes as f64,
+                    "MiB written": found.written as f64 / f64::from(1 << 20),
+                };
+                report.add(place.row(engine, row));
+                let (workload, percent) = (place.workload(), place.percent);
+                note(format!("{workload}, {percent} %, {writes} writes"));
             }
         }
     }

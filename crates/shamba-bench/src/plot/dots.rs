@@ -192,6 +192,14 @@ mod tests {
     use super::*;
     use crate::row;
 
+    /// The file of a plot.
+    fn drawn(dots: &Dots) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("dots.svg");
+        dots.save(&path).unwrap();
+        std::fs::read_to_string(&path).unwrap()
+    }
+
     #[test]
     fn every_row_and_series_is_in_the_file() {
         let rows = [
@@ -209,10 +217,7 @@ mod tests {
         assert_eq!(dots.rows, ["write", "read"]);
         assert_eq!(dots.series[0].points, [(10.0, 0.0), (3000.0, 1.0)]);
         assert_eq!(dots.series[1].points, [(200.0, 0.0)]);
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("dots.svg");
-        dots.save(&path).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = drawn(&dots);
         for words in ["Compared", "op/s", "write", "read"] {
             assert_eq!(text.matches(words).count(), 1, "{words}");
         }
@@ -233,10 +238,7 @@ mod tests {
             aimed: Some(1.0),
             ..Dots::default()
         };
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("dots.svg");
-        dots.save(&path).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = drawn(&dots);
         let of = |colour: RGBColor| format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2);
         for (colour, count) in [(REACHED, 2), (MISSED, 1), (BAR, 1)] {
             assert_eq!(text.matches(&of(colour)).count(), count, "{text}");
@@ -250,10 +252,7 @@ mod tests {
             series: vec![Series::of("here", [(3.0, 0.0)])],
             ..Dots::default()
         };
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("dots.svg");
-        dots.save(&path).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = drawn(&dots);
         assert!(text.contains("a name of a claim a name") && text.contains('…'));
         let tick = |line: &str| line.trim() == "1" || line.trim() == "10";
         assert!(text.lines().any(tick), "{text}");

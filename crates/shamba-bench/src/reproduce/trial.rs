@@ -4,13 +4,13 @@
 use crate::cell::Measurement;
 use crate::device::Device;
 use crate::engine::{self, EngineConfig, FileFacts, Resident};
+use crate::report::median;
 use crate::runner::{self, Amount, Summary};
 use crate::store::Base;
 use crate::workload::{Distribution, Mix};
 use crate::{Result, container, proc_io};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// What is measured.
@@ -134,6 +134,11 @@ impl Found {
     }
 }
 
+/// The median of a number that trials found.
+pub(crate) fn median_of(found: &[Found], value: impl Fn(&Found) -> f64) -> Option<f64> {
+    median(&found.iter().map(value).collect::<Vec<_>>())
+}
+
 impl Trial {
     /// Lookups, a share of them for existing keys.
     pub fn lookups(base: Base, memory: u64, positive: f64, distribution: Distribution) -> Self {
@@ -202,21 +207,15 @@ impl Measurement for Cell {
         let mut data = trial.base.data();
         data.seed = trial.seed;
         let run = |operations, phase| {
-            let amount = Amount {
-                operations,
-                threads: trial.threads,
-                phase,
-            };
-            runner::run(engine, &data, &trial.mix, amount, &AtomicU64::new(0))
+            let amount = Amount::new(operations, trial.threads, phase);
+            runner::measure(engine, &data, &trial.mix, amount)
         };
         if trial.warm_up > 0 {
             run(trial.warm_up, 1)?;
         }
         let counted = engine.counts();
         let charged = engine.device_ns();
-        let before = proc_io::ProcessIo::now();
-        let outcome = run(trial.measured, 2)?;
-        let io = proc_io::ProcessIo::now().since(&before);
+        let (outcome, io) = proc_io::ProcessIo::during(|| run(trial.measured, 2))?;
         let mut counts = engine.counts();
         for (name, count) in &mut counts {
             *count = count.saturating_sub(counted.get(name).copied().unwrap_or(0));

@@ -44,8 +44,7 @@ pub struct Summary {
 
 impl Outcome {
     pub(crate) fn new(threads: usize) -> Result<Self> {
-        let latency = Histogram::new_with_bounds(1, 60_000_000_000, 3)
-            .map_err(|e| Error::InvalidSetting(format!("histogram: {e}")))?;
+        let latency = Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(refused)?;
         Ok(Self {
             operations: 0,
             wall: Duration::ZERO,
@@ -61,8 +60,8 @@ impl Outcome {
     pub(crate) fn record(&mut self, took: Duration, operations: u64) {
         self.operations += operations;
         self.busy += took;
-        self.latency
-            .saturating_record((took.as_nanos() as u64).max(1));
+        let nanos = (took.as_nanos() as u64).max(1);
+        self.latency.saturating_record(nanos);
     }
 
     pub(super) fn add(&mut self, other: &Self) -> Result<()> {
@@ -70,9 +69,7 @@ impl Outcome {
         self.busy += other.busy;
         self.writes += other.writes;
         self.writing += other.writing;
-        self.latency
-            .add(&other.latency)
-            .map_err(|e| Error::InvalidSetting(format!("histogram: {e}")))
+        self.latency.add(&other.latency).map_err(refused)
     }
 
     /// Single writes among the operations.
@@ -103,6 +100,10 @@ impl Outcome {
             max_us: us(self.latency.max()),
         }
     }
+}
+
+fn refused(error: impl std::fmt::Display) -> Error {
+    Error::InvalidSetting(format!("histogram: {error}"))
 }
 
 #[cfg(test)]

@@ -143,11 +143,8 @@ impl Chooser {
                 }
             },
             Shape::HotSet(hot, order) => {
-                let among = if random.random_bool(HOT) {
-                    *hot
-                } else {
-                    entries
-                };
+                let is_hot = random.random_bool(HOT);
+                let among = if is_hot { *hot } else { entries };
                 order.apply(random.random_range(0..among))
             }
             Shape::Latest(zipf) => entries - 1 - rank(zipf, entries, random),
@@ -240,10 +237,8 @@ mod tests {
 
     #[test]
     fn zipf_has_a_few_popular_entries_far_apart() {
-        let mut ranked: Vec<_> = counts(&draws(Distribution::Zipf(0.99), 1))
-            .into_iter()
-            .enumerate()
-            .collect();
+        let counts = counts(&draws(Distribution::Zipf(0.99), 1));
+        let mut ranked: Vec<_> = counts.into_iter().enumerate().collect();
         ranked.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         // 1 / H(1000, 0.99) = 13 % of the draws go to the first entry.
         assert!((2300..3000).contains(&ranked[0].1), "{}", ranked[0].1);
@@ -282,13 +277,9 @@ mod tests {
     #[test]
     fn the_graph_has_hot_ranges_and_hot_keys() {
         let counts = counts(&draws(Distribution::Graph, 1));
-        let mut ranges: Vec<usize> = (0..30)
-            .map(|range| {
-                counts[1000 * range / 30..1000 * (range + 1) / 30]
-                    .iter()
-                    .sum()
-            })
-            .collect();
+        let bound = |range: usize| 1000 * range / 30;
+        let of = |range: usize| counts[bound(range)..bound(range + 1)].iter().sum();
+        let mut ranges: Vec<usize> = (0..30).map(of).collect();
         ranges.sort_unstable();
         // The hottest range has e^-2.917 times 14.18 and a little of a total near 1.01.
         let hottest = ranges[29] as f64 / 20_000.0;

@@ -62,18 +62,12 @@ mod tests {
 
     #[test]
     fn the_order_depends_on_the_seed_and_is_not_the_identity() {
-        let one: Vec<u64> = (0..1000)
-            .map(|i| Permutation::new(1000, 1).apply(i))
-            .collect();
-        let two: Vec<u64> = (0..1000)
-            .map(|i| Permutation::new(1000, 2).apply(i))
-            .collect();
+        let [one, two] = [1, 2].map(|seed| {
+            let order = Permutation::new(1000, seed);
+            (0..1000).map(|i| order.apply(i)).collect::<Vec<u64>>()
+        });
         assert_ne!(one, two);
-        let fixed = one
-            .iter()
-            .enumerate()
-            .filter(|(i, v)| *i as u64 == **v)
-            .count();
+        let fixed = (0..).zip(&one).filter(|(i, v)| i == *v).count();
         assert!(fixed < 20, "{fixed} fixed points");
     }
 }

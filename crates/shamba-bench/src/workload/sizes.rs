@@ -86,16 +86,12 @@ impl std::str::FromStr for Sizes {
 
     /// Reads `100`, `10-200`, or `graph` for [`GRAPH_VALUES`](Self::GRAPH_VALUES).
     fn from_str(text: &str) -> Result<Self> {
-        let range = || {
-            let (least, most) = text.split_once('-').unwrap_or((text, text));
-            let (least, most) = (least.parse().ok()?, most.parse().ok()?);
-            (least <= most).then_some(Self::Uniform(least, most))
-        };
-        match range() {
-            Some(Self::Uniform(least, most)) if least == most => Ok(Self::Fixed(least)),
-            Some(range) => Ok(range),
-            None if text == "graph" => Ok(Self::GRAPH_VALUES),
-            None => Err(Error::InvalidSetting(format!(
+        let (least, most) = text.split_once('-').unwrap_or((text, text));
+        match (least.parse(), most.parse()) {
+            (Ok(least), Ok(most)) if least == most => Ok(Self::Fixed(least)),
+            (Ok(least), Ok(most)) if least < most => Ok(Self::Uniform(least, most)),
+            _ if text == "graph" => Ok(Self::GRAPH_VALUES),
+            _ => Err(Error::InvalidSetting(format!(
                 "sizes `{text}` (a number, LEAST-MOST, or graph)"
             ))),
         }

@@ -5,7 +5,7 @@ use rand::Rng;
 use rand_xoshiro::rand_core::SeedableRng;
 
 /// How values look: their size, and which share of it compresses away.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueSpec {
     /// Bytes of a value; which value has how many follows from its entry's number.
     pub size: Sizes,
@@ -22,9 +22,9 @@ impl ValueSpec {
         }
     }
 
-    /// The value of entry `number` in its `version`-th writing, into `buf`, which is overwritten.
-    pub fn write(&self, number: u64, version: u64, buf: &mut Vec<u8>) {
-        let mut random = Random::seed_from_u64(mix(number) ^ version);
+    /// The value of entry `number`, into `buf`, which is overwritten.
+    pub fn write(&self, number: u64, buf: &mut Vec<u8>) {
+        let mut random = Random::seed_from_u64(mix(number));
         let size = self.size.draw(&mut random);
         let noise = ((1.0 - self.compressible.clamp(0.0, 1.0)) * size as f64).round() as usize;
         buf.clear();
@@ -32,16 +32,9 @@ impl ValueSpec {
         random.fill_bytes(&mut buf[..noise]);
     }
 
-    /// Fails unless `found` is exactly the value of entry `number` in that version. `scratch` is
-    /// overwritten.
-    pub fn check(
-        &self,
-        number: u64,
-        version: u64,
-        found: &[u8],
-        scratch: &mut Vec<u8>,
-    ) -> Result<()> {
-        self.write(number, version, scratch);
+    /// Fails unless `found` is exactly the value of entry `number`. `scratch` is overwritten.
+    pub fn check(&self, number: u64, found: &[u8], scratch: &mut Vec<u8>) -> Result<()> {
+        self.write(number, scratch);
         if found == scratch.as_slice() {
             return Ok(());
         }
@@ -58,17 +51,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_differ_by_entry_and_version_and_repeat() {
+    fn values_differ_by_entry_and_repeat() {
         let spec = ValueSpec::random(32);
-        let value = |number, version| {
+        let value = |number| {
             let mut buf = vec![1; 7];
-            spec.write(number, version, &mut buf);
+            spec.write(number, &mut buf);
             buf
         };
-        assert_eq!(value(1, 0), value(1, 0));
-        assert_ne!(value(1, 0), value(2, 0));
-        assert_ne!(value(1, 0), value(1, 1));
-        assert_eq!(value(1, 0).len(), 32);
+        assert_eq!(value(1), value(1));
+        assert_ne!(value(1), value(2));
+        assert_eq!(value(1).len(), 32);
     }
 
     #[test]
@@ -78,7 +70,7 @@ mod tests {
             compressible: 0.5,
         };
         let mut buf = Vec::new();
-        spec.write(3, 0, &mut buf);
+        spec.write(3, &mut buf);
         let zeros = buf.iter().filter(|b| **b == 0).count();
         assert!((500..520).contains(&zeros), "{zeros}");
     }
@@ -87,9 +79,9 @@ mod tests {
     fn a_changed_byte_is_noticed() {
         let spec = ValueSpec::random(8);
         let mut buf = Vec::new();
-        spec.write(9, 0, &mut buf);
-        spec.check(9, 0, &buf, &mut Vec::new()).unwrap();
+        spec.write(9, &mut buf);
+        spec.check(9, &buf, &mut Vec::new()).unwrap();
         buf[3] ^= 1;
-        assert!(spec.check(9, 0, &buf, &mut Vec::new()).is_err());
+        assert!(spec.check(9, &buf, &mut Vec::new()).is_err());
     }
 }

@@ -157,9 +157,8 @@ impl std::str::FromStr for Mix {
             "scan" => scans(1000),
             "mixgraph" => Self::graph(),
             _ => {
-                let letter = name
-                    .strip_prefix("ycsb-")
-                    .and_then(|rest| rest.parse().ok());
+                let letter = name.strip_prefix("ycsb-");
+                let letter = letter.and_then(|letter| letter.parse().ok());
                 let names = Self::NAMES.join(", ");
                 let unknown = || Error::InvalidSetting(format!("workload `{name}` (of {names})"));
                 Self::ycsb(letter.ok_or_else(unknown)?)?
@@ -183,10 +182,8 @@ mod tests {
             let drawn: Vec<_> = (0..10_000).map(|_| mix.draw(&mut random)).collect();
             for (operation, share) in &mix.shares {
                 let found = drawn.iter().filter(|o| *o == operation).count() as f64 / 10_000.0;
-                assert!(
-                    (found - share).abs() < 0.02,
-                    "{letter} {operation:?} {found}"
-                );
+                let off = (found - share).abs();
+                assert!(off < 0.02, "{letter} {operation:?} {found}");
             }
         }
         assert!(Mix::ycsb('g').is_err());

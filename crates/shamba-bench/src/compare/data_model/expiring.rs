@@ -1,9 +1,8 @@
 //! Entries that all live for the same time: written, gone past once all have expired, and dropped
 //! by a merge of everything, with what is then left on the disk. The clock is the system's.
-use super::{Purpose, open};
 use crate::compare::{Cell, Line, mib};
-use crate::engine::data_model::TIME_TO_LIVE;
-use crate::runner::{self, Order, Outcome, on_threads, timed};
+use crate::engine::data_model::{DataModel, TIME_TO_LIVE};
+use crate::runner::{self, on_threads, timed};
 use crate::{Error, Result, proc_io};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,23 +12,18 @@ use std::time::{Duration, Instant};
 /// every entry for expired.
 const UNTIL_EXPIRED: Duration = TIME_TO_LIVE.saturating_add(Duration::from_secs(2));
 
-pub(super) fn measure(cell: &Cell, dir: &Path) -> Result<Vec<Line>> {
-    let Some(engine) = open(cell, dir, Purpose::Expiring)? else {
-        return Ok(Vec::new());
-    };
-    let engine = engine.as_ref();
-    let (data, untold) = (cell.data(), AtomicU64::new(0));
-    let filled = runner::fill(engine, &data, Order::Random, cell.threads, 1, &untold)?;
+pub(super) fn measure(cell: &Cell, engine: &dyn DataModel, dir: &Path) -> Result<Vec<Line>> {
+    let data = cell.data();
+    let filled = runner::load(engine, &data, cell.threads, 1)?;
     engine.wait_idle()?;
     std::thread::sleep(UNTIL_EXPIRED);
     let (entries, shown) = (data.keys.entries(), AtomicU64::new(0));
-    let scanned = on_threads(cell.threads, |_| {
-        let mut outcome = Outcome::new(cell.threads)?;
+    let scanned = on_threads(cell.threads, |_, outcome| {
         let visit = &mut |_: &[u8], _: &[u8]| Ok(());
         let (found, took) = timed(engine, || engine.scan(&[], usize::MAX, visit))?;
         shown.fetch_add(found as u64, Ordering::Relaxed);
         outcome.record(took, entries);
-        Ok(outcome)
+        Ok(())
     })?;
     let start = Instant::now();
     if !engine.compact()? {

@@ -1,15 +1,14 @@
 //! Large values with memory for a tenth of them: overwritten, looked up, and what that reads and
 //! writes and takes on the disk. Lookups are in a process and a control group of their own and go
 //! past the system's cache where the engine can; where it cannot, the cache counts in the group.
-use crate::cell::Measurement;
-use crate::compare::{Cell, Line, in_container, mib};
-use crate::container::{self, ALLOWANCE};
+use super::warmed;
+use crate::Result;
+use crate::compare::{Cell, Line, Press, Pressed, mib};
 use crate::engine::{self, Engine, EngineConfig};
-use crate::runner::{self, Amount, Data, Order, Outcome};
+use crate::proc_io::{self, ProcessIo};
+use crate::runner::{self, Data, Outcome};
 use crate::workload::{KeyKind, KeySpace, ValueSpec};
-use crate::{Result, proc_io};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::path::Path;
 
 /// Bytes of a value.
 const VALUE: u64 = 16 << 10;
@@ -18,37 +17,6 @@ const VALUE: u64 = 16 << 10;
 /// memtables leave a quarter of it for the cache; with twice as many there are twice the flushes.
 const BUFFER: u64 = 8;
 
-/// Lookups of the values in a process and a control group of their own.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct LargeReads {
-    cell: Cell,
-    /// The database.
-    database: PathBuf,
-    /// The control group to enter.
-    container: Option<PathBuf>,
-}
-
-impl Measurement for LargeReads {
-    type Found = Vec<Line>;
-
-    fn measure(&self) -> Result<Vec<Line>> {
-        if let Some(group) = &self.container {
-            container::enter(group)?;
-        }
-        let engine = engine::open(&self.cell.engine, &config(&self.cell, &self.database))?;
-        reads(&self.cell, engine.as_ref(), &data(&self.cell))
-    }
-}
-
-#[cfg(test)]
-impl LargeReads {
-    /// The same outside of a group.
-    pub(super) fn free(self) -> Self {
-        let container = None;
-        Self { container, ..self }
-    }
-}
-
 /// So many values as a 250th of the entries.
 fn data(cell: &Cell) -> Data {
     let values = (cell.settings.entries / 250).max(1);
@@ -56,9 +24,7 @@ fn data(cell: &Cell) -> Data {
     Data::new(values, ValueSpec::random(VALUE as usize), cell.seed)
 }
 
-/// Memory for a tenth of the values, and at least what a database can be opened with.
-fn config(cell: &Cell, dir: &Path) -> EngineConfig {
-    let memory = (data(cell).keys.entries() * VALUE / 10).max(shamba::MIN_MEMORY);
+fn config(memory: u64, dir: &Path) -> EngineConfig {
     let buffer = (memory / BUFFER).clamp(1 << 20, 64 << 20);
     EngineConfig {
         memory,
@@ -71,52 +37,23 @@ fn config(cell: &Cell, dir: &Path) -> EngineConfig {
 }
 
 /// Writes here, and has `press` look values up.
-pub(super) fn measure(
-    cell: &Cell,
-    dir: &Path,
-    press: impl FnOnce(LargeReads) -> Result<Vec<Line>>,
-) -> Result<Vec<Line>> {
-    let config = config(cell, dir);
-    let engine = engine::open(&cell.engine, &config)?;
-    let mut lines = writes(cell, engine.as_ref(), &data(cell))?;
+pub(super) fn measure(cell: &Cell, dir: &Path, press: Press<'_>) -> Result<Vec<Line>> {
+    let data = data(cell);
+    let memory = (data.keys.entries() * VALUE / 10).max(shamba::MIN_MEMORY);
+    let engine = engine::open(&cell.engine, &config(memory, dir))?;
+    let mut lines = writes(cell, engine.as_ref(), &data)?;
     drop(engine);
     let size = mib(proc_io::bytes_in(dir)?);
     lines.push(Line::fact("16 KiB values on disk, MiB", size));
-    container::forget_files(dir)?;
-    lines.extend(in_container(config.memory + ALLOWANCE, |container| {
-        press(LargeReads {
-            cell: cell.clone(),
-            database: dir.to_owned(),
-            container,
-        })
-    })?);
+    lines.extend(cell.pressed(dir, memory, press)?);
     Ok(lines)
-}
-
-/// Operations of a mix that has a name; a phase repeats no other's choices.
-fn run(
-    cell: &Cell,
-    engine: &dyn Engine,
-    data: &Data,
-    mix: &str,
-    (operations, phase): (u64, u64),
-) -> Result<Outcome> {
-    let amount = Amount {
-        operations,
-        threads: cell.threads,
-        phase,
-    };
-    runner::run(engine, data, &mix.parse()?, amount, &AtomicU64::new(0))
 }
 
 /// Writes every value once, and then as many random ones again.
 fn writes(cell: &Cell, engine: &dyn Engine, data: &Data) -> Result<Vec<Line>> {
-    let (filled, by_fill) = settled(engine, || {
-        let untold = AtomicU64::new(0);
-        runner::fill(engine, data, Order::Random, cell.threads, 1, &untold)
-    })?;
+    let (filled, by_fill) = settled(engine, || runner::load(engine, data, cell.threads, 1))?;
     let (overwritten, by_overwrite) = settled(engine, || {
-        run(cell, engine, data, "overwrite", (data.keys.entries(), 0))
+        cell.run(engine, data, "overwrite", (data.keys.entries(), 0))
     })?;
     Ok(vec![
         Line::phase("fill of 16 KiB values", &filled.summary()),
@@ -128,19 +65,16 @@ fn writes(cell: &Cell, engine: &dyn Engine, data: &Data) -> Result<Vec<Line>> {
 }
 
 /// Looks random values up, once the cache is warm.
-fn reads(cell: &Cell, engine: &dyn Engine, data: &Data) -> Result<Vec<Line>> {
-    let lookups = cell.settings.reads / 20;
-    let look_up = |phase| run(cell, engine, data, "readrandom", (lookups, phase));
-    look_up(1)?;
-    let before = proc_io::ProcessIo::now();
-    let found = look_up(2)?;
-    let io = proc_io::ProcessIo::now().since(&before);
-    let pages = io.pages() / found.operations.max(1) as f64;
-    Ok(vec![
-        Line::phase("readrandom of 16 KiB values", &found.summary()),
-        Line::fact("16 KiB values: pages/lookup", pages),
-        Line::fact("peak memory of the lookups, MiB", peak_memory()),
-    ])
+pub(super) fn reads(pressed: &Pressed) -> Result<Vec<Line>> {
+    let cell = &pressed.cell;
+    let engine = engine::open(&cell.engine, &config(pressed.memory, &pressed.database))?;
+    let (name, pages) = ("readrandom of 16 KiB values", "16 KiB values: pages/lookup");
+    let (data, lookups) = (data(cell), cell.settings.reads / 20);
+    let lines = warmed(name, pages, 1, |phase| {
+        cell.run(engine.as_ref(), &data, "readrandom", (lookups, phase))
+    })?;
+    let peak = Line::fact("peak memory of the lookups, MiB", peak_memory());
+    Ok(lines.into_iter().chain([peak]).collect())
 }
 
 /// MiB that the process took at most so far, the program itself left out.
@@ -150,10 +84,11 @@ fn peak_memory() -> f64 {
 
 /// The outcome of writes, and the MiB that were written until the tree was at rest.
 fn settled(engine: &dyn Engine, write: impl FnOnce() -> Result<Outcome>) -> Result<(Outcome, f64)> {
-    let before = proc_io::ProcessIo::now();
-    let outcome = write()?;
-    engine.flush()?;
-    engine.wait_idle()?;
-    let io = proc_io::ProcessIo::now().since(&before);
+    let (outcome, io) = ProcessIo::during(|| {
+        let outcome = write()?;
+        engine.flush()?;
+        engine.wait_idle()?;
+        Ok(outcome)
+    })?;
     Ok((outcome, mib(io.write_bytes)))
 }

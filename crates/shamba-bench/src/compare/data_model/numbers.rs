@@ -66,11 +66,11 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{EngineConfig, open};
+    use crate::engine;
 
     #[test]
     fn a_wrong_number_is_noticed_and_a_missing_one() {
-        let engine = open("memory", &EngineConfig::in_memory("".into())).unwrap();
+        let engine = engine::map();
         let mut numbers = Numbers::new(10, 5);
         numbers.fill(engine.as_ref()).unwrap();
         numbers.check(engine.as_ref()).unwrap();
@@ -80,12 +80,10 @@ mod tests {
         let error = numbers.check(engine.as_ref()).unwrap_err();
         assert!(error.to_string().contains("2 of 10"), "{error}");
         let mut key = [0; MAX_KEY];
-        engine
-            .put(numbers.keys.key(3, &mut key), &6_i64.to_le_bytes())
-            .unwrap();
-        engine
-            .put(numbers.keys.key(4, &mut key), &4_i64.to_le_bytes())
-            .unwrap();
+        for (at, number) in [(3, 6_i64), (4, 4)] {
+            let key = numbers.keys.key(at, &mut key);
+            engine.put(key, &number.to_le_bytes()).unwrap();
+        }
         numbers.check(engine.as_ref()).unwrap();
         engine.delete(numbers.keys.key(3, &mut key)).unwrap();
         assert!(numbers.check(engine.as_ref()).is_err());

@@ -1,29 +1,22 @@
 //! Scans of everything before and after the middle half of the keys is deleted in one write, and
 //! seeks among what was deleted, each of which has to come past all of it. A first deletion, behind
 //! all keys, has a line of its own: an engine may have to prepare for any.
-use super::{Purpose, open};
 use crate::compare::{Cell, Line};
 use crate::engine::Engine;
-use crate::runner::{self, Data, Order, Outcome, on_threads, share, timed};
+use crate::engine::data_model::DataModel;
+use crate::runner::{self, Data, check_all, on_threads, share, timed};
 use crate::workload::{MAX_KEY, random};
 use crate::{Error, Result};
 use rand::RngExt as _;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-pub(super) fn measure(cell: &Cell, dir: &Path) -> Result<Vec<Line>> {
-    let Some(engine) = open(cell, dir, Purpose::Entries)? else {
-        return Ok(Vec::new());
-    };
-    let engine = engine.as_ref();
-    let (data, untold) = (cell.data(), AtomicU64::new(0));
-    runner::fill(engine, &data, Order::Random, cell.threads, 1, &untold)?;
+pub(super) fn measure(cell: &Cell, engine: &dyn DataModel) -> Result<Vec<Line>> {
+    let data = cell.data();
+    runner::load(engine, &data, cell.threads, 1)?;
     engine.wait_idle()?;
     let entries = data.keys.entries();
-    let none = entries..entries;
-    check(engine, &data, &none)?;
+    check_all(engine, &data, &(0..0))?;
     let mut lines = vec![scans(cell, engine, entries, "scan of everything")?];
     let deleted = entries / 4..entries * 3 / 4;
     let (mut from, mut to) = ([0; MAX_KEY], [0; MAX_KEY]);
@@ -40,7 +33,7 @@ pub(super) fn measure(cell: &Cell, dir: &Path) -> Result<Vec<Line>> {
     if let Some((first, half)) = first.zip(timed_deletion(from, to)?) {
         lines.push(Line::fact("first deletion, us", first));
         lines.push(Line::fact("deleting half, us", half));
-        check(engine, &data, &deleted)?;
+        check_all(engine, &data, &deleted)?;
         let left = entries - (deleted.end - deleted.start);
         lines.push(scans(cell, engine, left, "scan after half was deleted")?);
         lines.push(seeks(cell, engine, &data, &deleted)?);
@@ -48,27 +41,9 @@ pub(super) fn measure(cell: &Cell, dir: &Path) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Fails unless the engine has every entry but the deleted ones. Warms its cache.
-fn check(engine: &dyn Engine, data: &Data, deleted: &Range<u64>) -> Result<()> {
-    let mut left = (0..data.keys.entries()).filter(|number| !deleted.contains(number));
-    let (mut key, mut scratch) = ([0; MAX_KEY], Vec::new());
-    engine.scan(&[], usize::MAX, &mut |found, value| {
-        let number = left.next();
-        let expected = number.filter(|&number| data.keys.key(number, &mut key) == found);
-        let stray = || Error::WrongAnswer(format!("a scan found {found:?} for {number:?}"));
-        data.values
-            .check(expected.ok_or_else(stray)?, 0, value, &mut scratch)
-    })?;
-    match left.next() {
-        None => Ok(()),
-        Some(number) => Err(Error::WrongAnswer(format!("entry {number} is missing"))),
-    }
-}
-
 /// Each thread scans everything; a line of entries per second.
 fn scans(cell: &Cell, engine: &dyn Engine, entries: u64, name: &str) -> Result<Line> {
-    let outcome = on_threads(cell.threads, |_| {
-        let mut outcome = Outcome::new(cell.threads)?;
+    let outcome = on_threads(cell.threads, |_, outcome| {
         let mut bytes = 0;
         let mut visit = |key: &[u8], value: &[u8]| {
             bytes += key.len() + value.len();
@@ -80,15 +55,14 @@ fn scans(cell: &Cell, engine: &dyn Engine, entries: u64, name: &str) -> Result<L
             return Err(Error::WrongAnswer(what));
         }
         outcome.record(took, entries);
-        Ok(outcome)
+        Ok(())
     })?;
     Ok(Line::phase(name, &outcome.summary()))
 }
 
 /// Seeks to deleted keys: a five-hundredth as many as the comparison has reads.
 fn seeks(cell: &Cell, engine: &dyn Engine, data: &Data, deleted: &Range<u64>) -> Result<Line> {
-    let outcome = on_threads(cell.threads, |thread| {
-        let mut outcome = Outcome::new(cell.threads)?;
+    let outcome = on_threads(cell.threads, |thread, outcome| {
         let mut random = random(cell.seed, thread as u64 + 1);
         let (mut from, mut behind) = ([0; MAX_KEY], [0; MAX_KEY]);
         let behind = data.keys.key(deleted.end, &mut behind);
@@ -107,7 +81,7 @@ fn seeks(cell: &Cell, engine: &dyn Engine, data: &Data, deleted: &Range<u64>) ->
                 return Err(Error::WrongAnswer(what));
             }
         }
-        Ok(outcome)
+        Ok(())
     })?;
     Ok(Line::phase("seeks to deleted keys", &outcome.summary()))
 }

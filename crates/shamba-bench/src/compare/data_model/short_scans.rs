@@ -2,56 +2,22 @@
 //! users who have none and of users some of whom have four. Scans are in a process and a control
 //! group of their own and go past the system's cache; the budget is 40 % of what filters of ten
 //! bits a key and an index of 17 bytes a block of 4 KiB would take (RocksDB's).
-use crate::cell::Measurement;
-use crate::compare::{Cell, Line, in_container};
-use crate::container::{self, ALLOWANCE};
+use super::warmed;
+use crate::compare::{Cell, Line, Press, Pressed};
 use crate::engine::data_model::{self, DataModel, Purpose};
 use crate::engine::{EngineConfig, Write};
 use crate::runner::{Outcome, on_threads, share, timed};
 use crate::workload::{mix, random};
-use crate::{Error, Result, proc_io};
+use crate::{Error, Result};
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Entries of a user.
 const EACH: u32 = 4;
 
 /// Bytes of a value; keys have twelve.
 const VALUE: usize = 52;
-
-/// Scans of a database in a process and a control group of their own.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct ShortScans {
-    cell: Cell,
-    /// The database.
-    database: PathBuf,
-    /// The control group to enter.
-    container: Option<PathBuf>,
-}
-
-impl Measurement for ShortScans {
-    type Found = Vec<Line>;
-
-    fn measure(&self) -> Result<Vec<Line>> {
-        if let Some(group) = &self.container {
-            container::enter(group)?;
-        }
-        // To be written: then all may merge what the scans come past.
-        let config = EngineConfig::standard(self.database.clone(), budget(&self.cell));
-        let engine = data_model::open(&self.cell.engine, &config, Purpose::Entries)?;
-        engine.map_or(Ok(Vec::new()), |engine| scans(&self.cell, engine.as_ref()))
-    }
-}
-
-#[cfg(test)]
-impl ShortScans {
-    /// The same outside of a group.
-    pub(super) fn free(self) -> Self {
-        let container = None;
-        Self { container, ..self }
-    }
-}
 
 /// As many users as have the entries.
 fn users(cell: &Cell) -> u64 {
@@ -62,8 +28,7 @@ fn users(cell: &Cell) -> u64 {
 fn budget(cell: &Cell) -> u64 {
     let entries = users(cell) * u64::from(EACH);
     let blocks = entries * (12 + VALUE as u64) / 4096;
-    let all = entries * 10 / 8 + blocks * 17;
-    (all * 2 / 5).max(shamba::MIN_MEMORY)
+    (entries * 10 / 8 + blocks * 17) * 2 / 5
 }
 
 /// What the keys of a user begin with: of even numbers there are some.
@@ -72,11 +37,7 @@ fn user(number: u64) -> [u8; 8] {
 }
 
 /// Writes the entries in random order, and has `press` scan.
-pub(super) fn measure(
-    cell: &Cell,
-    dir: &Path,
-    press: impl FnOnce(ShortScans) -> Result<Vec<Line>>,
-) -> Result<Vec<Line>> {
+pub(super) fn measure(cell: &Cell, dir: &Path, press: Press<'_>) -> Result<Vec<Line>> {
     let config = EngineConfig::standard(dir.to_owned(), 64 << 20);
     let Some(engine) = data_model::open(&cell.engine, &config, Purpose::Entries)? else {
         return Ok(Vec::new());
@@ -86,14 +47,7 @@ pub(super) fn measure(
     }
     fill(cell, engine.as_ref())?;
     drop(engine);
-    container::forget_files(dir)?;
-    in_container(budget(cell) + ALLOWANCE, |container| {
-        press(ShortScans {
-            cell: cell.clone(),
-            database: dir.to_owned(),
-            container,
-        })
-    })
+    cell.pressed(dir, budget(cell), press)
 }
 
 fn fill(cell: &Cell, engine: &dyn DataModel) -> Result<()> {
@@ -120,16 +74,18 @@ fn fill(cell: &Cell, engine: &dyn DataModel) -> Result<()> {
 }
 
 /// Scans of absent users, and then of users half of whom are there, each once the cache is warm.
-fn scans(cell: &Cell, engine: &dyn DataModel) -> Result<Vec<Line>> {
+pub(super) fn scans(pressed: &Pressed) -> Result<Vec<Line>> {
+    let cell = &pressed.cell;
+    // To be written: then all may merge what the scans come past.
+    let config = EngineConfig::standard(pressed.database.clone(), pressed.memory);
+    let Some(engine) = data_model::open(&cell.engine, &config, Purpose::Entries)? else {
+        return Ok(Vec::new());
+    };
     let mut lines = Vec::new();
-    for (stream, absent, name) in [(2, 2, "empty scans"), (3, 1, "scans, half of them empty")] {
-        run(cell, engine, absent, 2 * stream)?;
-        let before = proc_io::ProcessIo::now();
-        let found = run(cell, engine, absent, 2 * stream + 1)?.summary();
-        let io = proc_io::ProcessIo::now().since(&before);
-        lines.push(Line::phase(name, &found));
-        let pages = io.pages() / found.operations.max(1) as f64;
-        lines.push(Line::fact(format!("{name}: pages/scan"), pages));
+    for (stream, absent, name) in [(4, 2, "empty scans"), (6, 1, "scans, half of them empty")] {
+        let pages = format!("{name}: pages/scan");
+        let scan = |stream| run(cell, engine.as_ref(), absent, stream);
+        lines.extend(warmed(name, pages, stream, scan)?);
     }
     Ok(lines)
 }
@@ -137,8 +93,7 @@ fn scans(cell: &Cell, engine: &dyn DataModel) -> Result<Vec<Line>> {
 /// A twentieth as many scans as the comparison has reads, of users of whom so many halves are
 /// absent.
 fn run(cell: &Cell, engine: &dyn DataModel, absent: u64, stream: u64) -> Result<Outcome> {
-    on_threads(cell.threads, |thread| {
-        let mut outcome = Outcome::new(cell.threads)?;
+    on_threads(cell.threads, |thread, outcome| {
         let mut random = random(cell.seed, stream * 64 + thread as u64);
         for _ in share(cell.settings.reads / 20, thread, cell.threads) {
             let number = random.random_range(0..2 * users(cell));
@@ -151,6 +106,6 @@ fn run(cell: &Cell, engine: &dyn DataModel, absent: u64, stream: u64) -> Result<
                 return Err(Error::WrongAnswer(what));
             }
         }
-        Ok(outcome)
+        Ok(())
     })
 }

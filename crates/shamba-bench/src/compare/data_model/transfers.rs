@@ -5,7 +5,7 @@ use super::{Purpose, open};
 use crate::Result;
 use crate::compare::{Cell, Line};
 use crate::engine::data_model::DataModel;
-use crate::runner::{Outcome, on_threads, share, timed};
+use crate::runner::{on_threads, share, timed};
 use crate::workload::{MAX_KEY, random};
 use rand::RngExt as _;
 use std::path::Path;
@@ -60,8 +60,7 @@ fn run(cell: &Cell, engine: &dyn DataModel, contention: &str, count: u64) -> Res
     accounts.fill(engine)?;
     engine.wait_idle()?;
     let conflicts = AtomicU64::new(0);
-    let outcome = on_threads(cell.threads, |thread| {
-        let mut outcome = Outcome::new(cell.threads)?;
+    let outcome = on_threads(cell.threads, |thread, outcome| {
         let (mut from, mut to) = ([0; MAX_KEY], [0; MAX_KEY]);
         for transfer in transfers(cell, thread, count) {
             let from = accounts.keys.key(transfer.from, &mut from);
@@ -71,7 +70,7 @@ fn run(cell: &Cell, engine: &dyn DataModel, contention: &str, count: u64) -> Res
             outcome.record(took, 1);
             conflicts.fetch_add(met, Ordering::Relaxed);
         }
-        Ok(outcome)
+        Ok(())
     })?;
     if outcome.operations == 0 {
         return Ok(Vec::new());

@@ -2,6 +2,7 @@
 //! is counted is the write path alone. What was put is read back.
 use crate::cell::Measurement;
 use crate::engine::{self, Engine, EngineConfig};
+use crate::runner::check_all;
 use crate::store::Base;
 use crate::workload::{MAX_KEY, Permutation};
 use crate::{Error, Result};
@@ -29,14 +30,6 @@ pub enum Puts {
     Transaction,
     /// As plain ones, with a time to live.
     Ttl,
-}
-
-impl Puts {
-    /// The name by which it is asked for.
-    pub(super) fn name(self) -> String {
-        let name = clap::ValueEnum::to_possible_value(&self);
-        name.map_or_else(String::new, |name| name.get_name().to_owned())
-    }
 }
 
 /// One engine, one kind of puts.
@@ -68,7 +61,7 @@ impl Measurement for Cell {
         if engine.runs().is_some_and(|runs| runs > 0) {
             return Err(Error::InvalidSetting("the memtable was flushed".into()));
         }
-        self.check(engine.as_ref())
+        check_all(engine.as_ref(), &self.base.data(), &(0..0))
     }
 }
 
@@ -95,7 +88,7 @@ impl Cell {
         for index in 0..self.base.entries {
             let number = order.apply(index);
             let key = data.keys.key(number, &mut key);
-            data.values.write(number, 0, &mut value);
+            data.values.write(number, &mut value);
             if !counted_operation(engine, self.puts, key, &value)? {
                 return Err(self.lacking("time to live"));
             }
@@ -114,25 +107,6 @@ impl Cell {
 
     fn lacking(&self, what: &str) -> Error {
         Error::InvalidSetting(format!("{} is measured without {what}", self.base.engine))
-    }
-
-    /// Fails unless the database holds what was put.
-    fn check(&self, engine: &dyn Engine) -> Result<()> {
-        let data = self.base.data();
-        let (mut number, mut key, mut scratch) = (0, [0; MAX_KEY], Vec::new());
-        let found = engine.scan(&[], usize::MAX, &mut |found, value| {
-            if found != data.keys.key(number, &mut key) {
-                return Err(Error::WrongAnswer(format!("entry {number} is missing")));
-            }
-            data.values.check(number, 0, value, &mut scratch)?;
-            number += 1;
-            Ok(())
-        })?;
-        if found as u64 != self.base.entries {
-            let what = format!("{found} of {} entries found", self.base.entries);
-            return Err(Error::WrongAnswer(what));
-        }
-        Ok(())
     }
 }
 
@@ -203,27 +177,17 @@ mod tests {
     fn what_is_not_there_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let cell = cell("memory", Puts::Plain, &dir);
-        let engine = engine::open("memory", &EngineConfig::in_memory("".into())).unwrap();
-        let none = cell.check(engine.as_ref());
-        assert!(matches!(none, Err(Error::WrongAnswer(_))));
+        let (engine, data) = (engine::map(), cell.base.data());
+        let check = || check_all(engine.as_ref(), &data, &(0..0));
+        let is_wrong = || matches!(check(), Err(Error::WrongAnswer(_)));
+        assert!(is_wrong());
         cell.put_all(engine.as_ref()).unwrap();
-        cell.check(engine.as_ref()).unwrap();
-        let key = *cell
-            .base
-            .data()
-            .keys
-            .key(7, &mut [0; MAX_KEY])
-            .first_chunk::<32>()
-            .unwrap();
-        engine.put(&key, b"other").unwrap();
-        assert!(matches!(
-            cell.check(engine.as_ref()),
-            Err(Error::WrongAnswer(_))
-        ));
-        engine.delete(&key).unwrap();
-        assert!(matches!(
-            cell.check(engine.as_ref()),
-            Err(Error::WrongAnswer(_))
-        ));
+        check().unwrap();
+        let mut key = [0; MAX_KEY];
+        let key = data.keys.key(7, &mut key);
+        engine.put(key, b"other").unwrap();
+        assert!(is_wrong());
+        engine.delete(key).unwrap();
+        assert!(is_wrong());
     }
 }

@@ -43,8 +43,19 @@ pub(super) struct Written {
     random: Random,
 }
 
-fn options(tree: &FullTree, write_buffer: u64) -> KeyspaceOptions {
-    KeyspaceOptions::new()
+/// The database, empty. What it reads is counted.
+fn open(tree: &FullTree, memory: &MemoryBudget) -> Result<(Db, MeteredFs)> {
+    let filter = FilterOptions::new()
+        .family(FilterFamily::Bloom)
+        .bits_per_key(tree.bits_per_key)
+        .allocation(match tree.filters {
+            Filters::Uniform => FilterAllocation::Uniform,
+            Filters::Zero => FilterAllocation::Monkey,
+            Filters::General(positive) => FilterAllocation::MonkeyGeneral {
+                existing_per_empty: (positive / (1.0 - positive)).min(ALL_EXISTING),
+            },
+        });
+    let keyspace = KeyspaceOptions::new()
         .merge_policy(match tree.policy {
             tree::MergePolicy::Leveling => MergePolicy::Leveling {
                 granularity: Granularity::Level,
@@ -53,33 +64,18 @@ fn options(tree: &FullTree, write_buffer: u64) -> KeyspaceOptions {
             tree::MergePolicy::LazyLeveling => MergePolicy::LazyLeveling,
         })
         .size_ratio(tree.size_ratio)
-        .write_buffer(write_buffer)
+        .write_buffer(write_buffer(tree))
         .level0_runs(1)
         .target_file(1 << 40)
-        .filter(
-            FilterOptions::new()
-                .family(FilterFamily::Bloom)
-                .bits_per_key(tree.bits_per_key)
-                .allocation(match tree.filters {
-                    Filters::Uniform => FilterAllocation::Uniform,
-                    Filters::Zero => FilterAllocation::Monkey,
-                    Filters::General(positive) => FilterAllocation::MonkeyGeneral {
-                        existing_per_empty: (positive / (1.0 - positive)).min(ALL_EXISTING),
-                    },
-                }),
-        )
-        .filter_policy(FilterPolicy::All)
-}
-
-/// The database, empty. What it reads is counted.
-fn open(tree: &FullTree, memory: &MemoryBudget, write_buffer: u64) -> Result<(Db, MeteredFs)> {
+        .filter(filter)
+        .filter_policy(FilterPolicy::All);
     let fs = MeteredFs::new(Arc::new(MemFs::new()));
     let db = Options::new()
         .fs(Arc::new(fs.clone()))
         .memory(memory.clone())
         .eviction(Eviction::TwoPriorityLru)
         .background_threads(0)
-        .keyspace(options(tree, write_buffer))
+        .keyspace(keyspace)
         .open("db");
     Ok((db?, fs))
 }
@@ -99,7 +95,7 @@ impl Written {
     /// Writes the tree, all entries in a random order.
     pub(super) fn new(tree: &FullTree) -> Result<Self> {
         let memory = MemoryBudget::bytes(LOAD_MEMORY);
-        let (db, fs) = open(tree, &memory, write_buffer(tree))?;
+        let (db, fs) = open(tree, &memory)?;
         let entries = tree.entries();
         let data = Data::new(
             KeySpace::new(KeyKind::Plain, entries),
@@ -110,7 +106,7 @@ impl Written {
         let (mut buf, mut value) = ([0; MAX_KEY], Vec::new());
         for index in 0..entries {
             let number = order.apply(index);
-            data.values.write(number, 0, &mut value);
+            data.values.write(number, &mut value);
             db.put(data.keys.key(number, &mut buf), &value)?;
             if (index + 1) % tree.buffer_entries == 0 {
                 db.flush()?;
@@ -186,7 +182,7 @@ impl Written {
                 if !cursor.valid() || keys.number(cursor.key()) != Some(number) {
                     return Err(Error::WrongAnswer(format!("a scan lacks entry {number}")));
                 }
-                values.check(number, 0, cursor.value(), &mut Vec::new())?;
+                values.check(number, cursor.value(), &mut Vec::new())?;
                 if number + 1 < first + entries {
                     cursor.next()?;
                 }
@@ -211,7 +207,7 @@ impl Written {
         let found = self.db.get(self.data.keys.key(number, &mut buf));
         let missing = || Error::WrongAnswer(format!("entry {number} is missing"));
         let found = found?.ok_or_else(missing)?;
-        self.data.values.check(number, 0, &found, &mut Vec::new())
+        self.data.values.check(number, &found, &mut Vec::new())
     }
 
     /// Searches in vain and pages read, so far.

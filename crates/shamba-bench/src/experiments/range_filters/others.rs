@@ -8,6 +8,7 @@
 //! keys begin with is left out, and of what follows the first sixteen bytes are an integer, which
 //! is exact where there are no more.
 use super::Filter;
+use crate::experiments::indexes::common;
 use crate::workload::mix;
 use std::collections::BTreeSet;
 
@@ -43,10 +44,6 @@ impl Numbers {
     }
 }
 
-fn common(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
 /// Whether a value from `start` to `end` is in a set.
 fn meets(values: &BTreeSet<u128>, start: u128, end: u128) -> bool {
     start <= end && values.range(start..=end).next().is_some()
@@ -59,7 +56,6 @@ pub(super) struct Grafite {
     buckets: u128,
     seed: u64,
     values: BTreeSet<u128>,
-    bits: f64,
 }
 
 impl Grafite {
@@ -70,7 +66,6 @@ impl Grafite {
             buckets: (keys.len() as f64 * (bits - 2.0).exp2()) as u128,
             seed,
             values: BTreeSet::new(),
-            bits: bits * keys.len() as f64,
         };
         let numbers = keys.iter().map(|key| grafite.numbers.number(key));
         grafite.values = numbers.map(|number| grafite.hash(number)).collect();
@@ -104,10 +99,6 @@ impl Filter for Grafite {
         }
         within(start, end)
     }
-
-    fn bits(&self) -> f64 {
-        self.bits
-    }
 }
 
 /// Bucketing: integers without their lowest bits.
@@ -116,7 +107,6 @@ pub(super) struct Bucketing {
     least: u128,
     width: u128,
     values: BTreeSet<u128>,
-    bits: f64,
 }
 
 impl Bucketing {
@@ -132,7 +122,6 @@ impl Bucketing {
             least,
             width,
             values: all.iter().map(|number| (number - least) / width).collect(),
-            bits: bits * keys.len() as f64,
         }
     }
 }
@@ -144,10 +133,6 @@ impl Filter for Bucketing {
             Some(number / self.width)
         };
         bucket(end).is_some_and(|end| meets(&self.values, bucket(start).unwrap_or(0), end))
-    }
-
-    fn bits(&self) -> f64 {
-        self.bits
     }
 }
 
@@ -248,18 +233,14 @@ impl Filter for Rosetta {
         let mut nodes = start >> self.levels..=end >> self.levels;
         nodes.any(|node| self.ask(self.levels, node, (start, end)))
     }
-
-    fn bits(&self) -> f64 {
-        let words: usize = self.filters.iter().map(|bloom| bloom.words.len()).sum();
-        words as f64 * 64.0
-    }
 }
 
 /// SuRF: each key up to the byte that tells it from its neighbours, and some bits of what follows.
 pub(super) struct Surf {
     /// The least and the greatest key that begins so.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    bits: f64,
+    /// What it takes.
+    pub(super) bits: f64,
 }
 
 impl Surf {
@@ -307,9 +288,5 @@ impl Filter for Surf {
     fn may_hold(&self, start: &[u8], end: &[u8]) -> bool {
         let at = self.ranges.partition_point(|range| *range.1 < *start);
         self.ranges.get(at).is_some_and(|range| *range.0 <= *end)
-    }
-
-    fn bits(&self) -> f64 {
-        self.bits
     }
 }

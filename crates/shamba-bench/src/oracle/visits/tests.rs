@@ -19,42 +19,35 @@ struct Shape {
 impl Shape {
     fn tree(&self, seed: u64) -> Tree {
         let mut tree = Tree::new(KeySpace::new(KeyKind::Spread, self.entries));
-        let total: u64 = self.files.iter().sum();
+        let sums = self.files.iter().scan(0, |sum, files| {
+            *sum += files;
+            Some(*sum)
+        });
+        let sums: Vec<u64> = sums.collect();
         let mut random = random(seed, 0);
         let mut runs: Vec<Vec<u32>> = vec![Vec::new(); self.files.len()];
         for number in 0..self.entries {
-            let mut at = random.random_range(0..total);
-            for (run, files) in self.files.iter().enumerate() {
-                if at < *files {
-                    runs[run].push(number as u32);
-                    break;
-                }
-                at -= files;
-            }
+            let at = random.random_range(0..sums[sums.len() - 1]);
+            runs[sums.partition_point(|sum| *sum <= at)].push(number as u32);
         }
+        let page = |numbers: &[u32]| Page {
+            bytes: 4096,
+            reads: 1.0,
+            numbers: numbers.to_vec(),
+        };
+        let column = |page| Column {
+            bytes: self.column_bytes,
+            false_positive: 0.5,
+            page,
+        };
         let mut file = 0;
         for (run, (numbers, files)) in runs.iter().zip(&self.files).enumerate() {
             for numbers in numbers.chunks(numbers.len().div_ceil(*files as usize).max(1)) {
                 file += 1;
                 for numbers in numbers.chunks(self.partition_keys) {
-                    let pages: Vec<Page> = numbers
-                        .chunks(self.page_keys)
-                        .map(|numbers| Page {
-                            bytes: 4096,
-                            reads: 1.0,
-                            numbers: numbers.to_vec(),
-                        })
-                        .collect();
-                    let column = |page| Column {
-                        bytes: self.column_bytes,
-                        false_positive: 0.5,
-                        page,
-                    };
+                    let pages: Vec<Page> = numbers.chunks(self.page_keys).map(page).collect();
                     let filter = Partition {
-                        columns: [column(0), column(1)]
-                            .into_iter()
-                            .flat_map(|c| [c; 4])
-                            .collect(),
+                        columns: [[column(0); 4], [column(1); 4]].concat(),
                         page_reads: vec![1.0; 2],
                         page_bytes: vec![0; 2],
                         index_bytes: pages.len() as u64 * 8,
@@ -85,43 +78,30 @@ fn small() -> Shape {
     }
 }
 
-/// Looks one key up in the tree as an engine would; counts into (empty, positive) by partition.
+/// Looks one key up as an engine would, in a tree whose partitions are in order; counts into
+/// (empty, positive) by partition.
 fn walk(tree: &Tree, key: &[u8], counts: &mut [(f64, f64)]) {
     let key_of = |number: u32| tree.keys.key(u64::from(number), &mut [0; MAX_KEY]).to_vec();
-    for run in 0..3 {
-        let inside = tree
-            .partitions
-            .iter()
-            .enumerate()
-            .filter(|(_, p)| p.run == run);
-        let mut files: Vec<u64> = inside.clone().map(|(_, p)| p.file).collect();
-        files.dedup();
-        for file in files {
-            let parts: Vec<_> = inside.clone().filter(|(_, p)| p.file == file).collect();
-            let all = || {
-                parts
-                    .iter()
-                    .flat_map(|(_, p)| &p.pages)
-                    .flat_map(|page| &page.numbers)
-            };
-            let (first, last) = (all().next().unwrap(), all().next_back().unwrap());
-            if key < key_of(*first).as_slice() || key > key_of(*last).as_slice() {
-                continue;
-            }
-            let (at, part) = parts
-                .iter()
-                .find(|(_, p)| {
-                    let last = p.pages.last().unwrap().numbers.last().unwrap();
-                    key <= key_of(*last).as_slice()
-                })
-                .unwrap();
-            let numbers = part.pages.iter().flat_map(|page| &page.numbers);
-            if numbers.clone().any(|number| key_of(*number) == key) {
-                counts[*at].1 += 1.0;
-                return;
-            }
-            counts[*at].0 += 1.0;
+    let last = |part: &Known| key_of(*part.pages.last().unwrap().numbers.last().unwrap());
+    let mut next = 0;
+    let is_same = |a: &Known, b: &Known| (a.run, a.file) == (b.run, b.file);
+    for file in tree.partitions.chunk_by(is_same) {
+        let before = next;
+        next += file.len();
+        let begin = key_of(file[0].first().unwrap());
+        // It ends before the key, or begins after it.
+        let Some(at) = file.iter().position(|part| *key <= last(part)[..]) else {
+            continue;
+        };
+        if *key < begin[..] {
+            continue;
         }
+        let mut numbers = file[at].pages.iter().flat_map(|page| &page.numbers);
+        if numbers.any(|number| key_of(*number) == key) {
+            counts[before + at].1 += 1.0;
+            return;
+        }
+        counts[before + at].0 += 1.0;
     }
 }
 

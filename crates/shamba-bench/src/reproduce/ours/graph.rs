@@ -5,12 +5,8 @@ use crate::reproduce::shamba::pressure::MEMORY;
 use crate::workload::Sizes;
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let budgets: &[f64] = lab.scale.pick(
-        &[400.0],
-        &[10.0, 40.0],
-        &[10.0, 40.0, 100.0],
-        &[10.0, 40.0, 100.0],
-    );
+    let all = [10.0, 40.0, 100.0];
+    let budgets: &[f64] = lab.scale.pick(&[400.0], &all[..2], &all, &all);
     let mut table = Report::titled("The mixed graph");
     let mut claims = Vec::new();
     for &percent in budgets {

@@ -2,7 +2,7 @@
 //! from one part of the key range to another, and of a set of hot keys to other keys.
 use crate::cell::{self, Measurement};
 use crate::experiments::Target;
-use crate::proc_io;
+use crate::proc_io::ProcessIo;
 use crate::reproduce::prelude::*;
 
 /// Windows that make a smoothed one: 10,000 lookups at the default window.
@@ -29,11 +29,8 @@ impl Measurement for Cell {
         for shift in [0, trial.base.entries / 2] {
             lookups.shift = shift;
             for _ in 0..trial.measured / self.window {
-                let before = proc_io::ProcessIo::now();
-                for _ in 0..self.window {
-                    lookups.step(engine.as_ref())?;
-                }
-                let io = proc_io::ProcessIo::now().since(&before);
+                let mut steps = (0..self.window).map(|_| lookups.step(engine.as_ref()));
+                let ((), io) = ProcessIo::during(|| steps.try_for_each(|took| took.map(drop)))?;
                 windows.push(io.pages() / self.window as f64);
             }
         }
@@ -41,86 +38,66 @@ impl Measurement for Cell {
     }
 }
 
-/// A hot spot, and lookups within which its pages should be settled again.
-struct HotSpot {
-    name: &'static str,
-    distribution: Distribution,
-    goal: f64,
-}
-
-/// Half of the key range is far from where a normal distribution was, and makes another hot set.
-const HOT_SPOTS: [HotSpot; 2] = [
-    HotSpot {
-        name: "range",
-        distribution: Distribution::Normal(0.05),
-        goal: 50_000.0,
-    },
-    HotSpot {
-        name: "set",
-        distribution: Distribution::HotSet(0.01),
-        goal: 30_000.0,
-    },
+/// Hot spots, and lookups within which their pages should be settled again. Half of the key range
+/// is far from where a normal distribution was, and makes another hot set.
+const HOT_SPOTS: [(&str, Distribution, f64); 2] = [
+    ("range", Distribution::Normal(0.05), 50_000.0),
+    ("set", Distribution::HotSet(0.01), 30_000.0),
 ];
-
-/// What an engine reads around the jump of a hot spot.
-struct Course<'a> {
-    spot: &'a HotSpot,
-    engine: String,
-    windows: Vec<f64>,
-    settling: Settling,
-}
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let engines = lab.engines.clone();
     let budget = lab.scale.tiny_or(400.0, 10.0);
     let lookups = lab.scale.pick(2_000, 60_000, 150_000, 150_000);
     let window = lab.scale.tiny_or(100, 1000);
-    let mut courses = Vec::new();
-    for spot in &HOT_SPOTS {
-        let mut of_spot = Vec::new();
+    let mut table = Report::titled(format!(
+        "A hot spot jumps by half of the key range; budget {budget} %, positive share 0.5; pages per lookup",
+    ));
+    let mut windows = Report::titled("Pages per lookup by window");
+    let mut claims = Vec::new();
+    for (hot, distribution, goal) in HOT_SPOTS {
+        let mut found = Vec::new();
         for &engine in &engines {
-            let mut trial = lab.lookups(engine, budget, 0.5, spot.distribution)?;
+            let mut trial = lab.lookups(engine, budget, 0.5, distribution)?;
             trial.measured = lookups;
             let target = Target::of(lab, trial.on(Device::Disk))?;
-            of_spot.push((engine, cell::measure(&Cell { target, window })?));
-            lab.note(format!("{}, {engine}", spot.name));
+            found.push(cell::measure(&Cell { target, window })?);
+            lab.note(format!("{hot}, {engine}"));
         }
-        let reference = (of_spot.last()).map_or(Vec::new(), |(_, windows)| smoothed(windows));
-        courses.extend(of_spot.into_iter().map(|(engine, windows)| Course {
-            spot,
-            engine: engine.to_string(),
-            settling: Settling::of(&windows, &reference, window),
-            windows,
-        }));
+        let reference = found.last().map_or(Vec::new(), |pages| smoothed(pages));
+        for (at, (engine, pages)) in engines.iter().zip(&found).enumerate() {
+            for (number, pages) in (1..).zip(pages) {
+                windows.add(row! {
+                    "hot, engine": format!("{hot}, {engine}"),
+                    "lookups": number * window,
+                    "pages": *pages,
+                });
+            }
+            let settling = Settling::of(pages, &reference, window);
+            table.add(row! {
+                "hot": hot,
+                "engine": engine,
+                "settled before": settling.before,
+                "settled after": settling.after,
+                "worst window after": settling.worst,
+                "lookups to within 15 %": settling.lookups,
+                "worst to the last engine": settling.to_reference,
+            });
+            if at > 0 {
+                continue;
+            }
+            // Memory that holds little of a hot set loses nothing when that jumps.
+            if settling.worst > settling.before * 1.15 {
+                let what = format!("hot {hot}: lookups until within 15 % of the settled value");
+                claims.push(Claim::goal_to(what, goal, settling.lookups as f64));
+            }
+            let what = format!("hot {hot}: pages in the worst window, times those of LRU");
+            claims.push(Claim::goal_to(what, 1.3, settling.to_reference));
+        }
     }
-    let title = format!(
-        "A hot spot jumps by half of the key range; budget {budget} %, positive share 0.5; pages per lookup",
-    );
-    let table = Report::of(title, &courses, |course| {
-        let settling = &course.settling;
-        row! {
-            "hot": course.spot.name,
-            "engine": course.engine.clone(),
-            "settled before": settling.before,
-            "settled after": settling.after,
-            "worst window after": settling.worst,
-            "lookups to within 15 %": settling.lookups,
-            "worst to the last engine": settling.to_reference,
-        }
-    });
-    let points = courses.iter().flat_map(|course| {
-        let ends = (1..).map(|at| at * window);
-        let line = format!("{}, {}", course.spot.name, course.engine);
-        ends.zip(&course.windows)
-            .map(move |(lookups, pages)| (line.clone(), lookups, *pages))
-    });
-    let title = "Pages per lookup by window";
-    let windows = Report::of(title, points, |(line, lookups, pages)| {
-        row! { "hot, engine": line, "lookups": lookups, "pages": pages }
-    });
     let title = format!("hot spot, jump after {lookups} lookups");
-    let mut panels = plot::of_report(&windows, &title, "hot, engine", "lookups", "pages");
-    panels.iter_mut().for_each(|panel| panel.log_y = true);
+    let panels = plot::of_report(&windows, &title, "hot, engine", "lookups", "pages");
+    let panels = panels.into_iter().map(Panel::logarithmic);
     let setting = format!(
         "{} entries of 64 B, half of the keys exist, memory {budget} % of filters and indexes. Range: a \
          normal distribution with a deviation of 5 % of the key range; set: nine lookups in ten ask for \
@@ -128,26 +105,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
          range. Direct I/O on this disk.",
         lab.scale.entries(),
     );
-    let mut claims = Vec::new();
-    for spot in &HOT_SPOTS {
-        let ours = courses.iter().find(|course| course.spot.name == spot.name);
-        let Some(Course { settling, .. }) = ours else {
-            continue;
-        };
-        // Memory that holds little of a hot set loses nothing when that jumps.
-        let jumps = settling.worst > settling.before * 1.15;
-        let what = format!(
-            "hot {}: lookups until within 15 % of the settled value",
-            spot.name
-        );
-        let claim = Claim::goal_to(what, spot.goal, settling.lookups as f64);
-        claims.extend(jumps.then_some(claim));
-        let what = format!(
-            "hot {}: pages in the worst window, times those of LRU",
-            spot.name
-        );
-        claims.push(Claim::goal_to(what, 1.3, settling.to_reference));
-    }
     Ok(Findings::of(setting, [table, windows], panels, claims))
 }
 

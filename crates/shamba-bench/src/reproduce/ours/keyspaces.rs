@@ -42,13 +42,11 @@ struct Work {
     end: End,
 }
 
-/// One measurement.
+/// One measurement: of a database that is filled or, once it is there, opened again.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
     dir: PathBuf,
     work: Work,
-    /// Else it is there and opened again.
-    fill: bool,
 }
 
 /// What was measured of a database.
@@ -72,11 +70,7 @@ fn name(number: u64) -> String {
 }
 
 fn key(number: u64) -> [u8; 16] {
-    let mut key = [0; 16];
-    let (front, back) = key.split_at_mut(8);
-    front.copy_from_slice(&mix(number).to_be_bytes());
-    back.copy_from_slice(&number.to_be_bytes());
-    key
+    (u128::from(mix(number)) << 64 | u128::from(number)).to_be_bytes()
 }
 
 impl Work {
@@ -88,17 +82,14 @@ impl Work {
     /// Fills a database in a folder of its own, and opens it again, in processes of their own.
     fn measured(self, lab: &mut Lab<'_>) -> Result<Measured> {
         let folder = lab.scratch()?;
-        let cell = |fill| Cell {
+        let cell = Cell {
             dir: folder.path().join("db"),
             work: self,
-            fill,
         };
-        let filled = cell::measure(&cell(true))?;
+        let filled = cell::measure(&cell)?;
         lab.note(format!("{self:?}"));
-        Ok(Measured {
-            open: cell::measure(&cell(false))?.open,
-            ..filled
-        })
+        let open = cell::measure(&cell)?.open;
+        Ok(Measured { open, ..filled })
     }
 }
 
@@ -106,10 +97,11 @@ impl Measurement for Cell {
     type Found = Measured;
 
     fn measure(&self) -> Result<Measured> {
+        let is_new = !self.dir.exists();
         let start = Instant::now();
         let options = Options::new().memory(MemoryBudget::bytes(self.work.memory << 20));
         let db = options.open(&self.dir)?;
-        if self.fill {
+        if is_new {
             return self.fill(db);
         }
         let open = start.elapsed().as_secs_f64();
@@ -131,10 +123,10 @@ impl Measurement for Cell {
 impl Cell {
     fn fill(&self, db: Db) -> Result<Measured> {
         let start = Instant::now();
-        let create = |i| db.create_keyspace(&name(i), KeyspaceOptions::default());
-        let keyspaces: std::result::Result<Vec<Keyspace>, _> =
-            (0..self.work.keyspaces).map(create).collect();
-        let keyspaces = keyspaces?;
+        let mut keyspaces: Vec<Keyspace> = Vec::new();
+        for number in 0..self.work.keyspaces {
+            keyspaces.push(db.create_keyspace(&name(number), KeyspaceOptions::default())?);
+        }
         let create = start.elapsed().as_secs_f64();
         let start = Instant::now();
         for number in 0..self.work.entries {
@@ -227,12 +219,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         Claim::goal_to("seconds of an open, at most", 2.0, most_of(&opens)),
         Claim::goal_to(what, 2.0, many.most(PUT)),
     ];
-    Ok(Findings::of(
-        "",
-        [many, at_once],
-        [panel.logarithmic()],
-        claims,
-    ))
+    let tables = [many, at_once];
+    Ok(Findings::of("", tables, [panel.logarithmic()], claims))
 }
 
 const PUT: &str = "put / one's";
@@ -262,19 +250,18 @@ mod tests {
     #[test]
     fn what_was_put_is_found_again_and_what_was_not_is_missed() {
         let folder = tempfile::tempdir().unwrap();
-        let cell = |entries, fill| Cell {
+        let cell = |entries| Cell {
             dir: folder.path().join("db"),
             work: Work {
                 keyspaces: 5,
                 entries,
                 ..WORK
             },
-            fill,
         };
-        let filled = cell(500, true).measure().unwrap();
+        let filled = cell(500).measure().unwrap();
         assert!(filled.flushes >= 5 && filled.end >= filled.put);
-        cell(500, false).measure().unwrap();
-        let more = cell(501, false).measure();
+        cell(500).measure().unwrap();
+        let more = cell(501).measure();
         assert!(matches!(more, Err(Error::WrongAnswer(_))));
     }
 }

@@ -56,13 +56,8 @@ fn each(
 
 /// The names of all engines but the first.
 fn others(lab: &Lab<'_>) -> String {
-    let names: Vec<&str> = lab
-        .engines
-        .iter()
-        .skip(1)
-        .map(|engine| short(engine))
-        .collect();
-    names.join(", ")
+    let others = lab.engines.iter().skip(1).map(|engine| short(engine));
+    others.collect::<Vec<_>>().join(", ")
 }
 
 /// That the first engine reads no more pages than the best of the others at a place.
@@ -79,12 +74,7 @@ fn beside_best(sides: &[Side]) -> f64 {
 
 /// What a table lacks without the competitors.
 fn missing(lab: &Lab<'_>) -> Vec<String> {
-    if rocksdb::settings(lab).is_empty() {
-        vec![
-        "RocksDB is not in this build (--features rocksdb): compared with the papers' systems only."
-            .to_owned(),
-    ]
-    } else {
-        Vec::new()
-    }
+    const MISSING: &str = "RocksDB is not in this build (--features rocksdb): compared with the papers' systems only.";
+    let is_missing = rocksdb::settings(lab).is_empty();
+    is_missing.then(|| MISSING.to_owned()).into_iter().collect()
 }

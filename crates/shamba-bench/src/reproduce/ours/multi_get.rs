@@ -9,6 +9,7 @@
 use crate::cell::{self, Measurement};
 use crate::experiments::Target;
 use crate::reproduce::prelude::*;
+use crate::runner::timed;
 use crate::workload::Random;
 use rand::RngExt as _;
 use shamba::fs::{Access, AlignedBuf, BlockKind, Charge, Fs, MeteredFs, PAGE, Purpose, ReadFile};
@@ -17,8 +18,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where the database lies: its own disk, one that reads many pages at once, and one that cannot.
-const DEVICES: [Device; 3] = [Device::Disk, Device::PcieSsd, Device::Hdd];
+/// Where the database lies: one disk that reads many pages at once, one that cannot, and its own;
+/// and the throughput of batches there, as times that of lookups one by one, at least.
+const DEVICES: [(Device, &str, f64); 3] = [
+    (Device::PcieSsd, "PCIe SSD (a device model)", 1.0),
+    (
+        Device::Hdd,
+        "a disk that reads one page at a time (a device model)",
+        NO_SLOWER,
+    ),
+    (Device::Disk, "this machine's disk", 1.0),
+];
 
 /// Keys in a batch.
 const BATCH: usize = 64;
@@ -31,10 +41,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let budgets: &[f64] = lab.scale.tiny_or(&[400.0], &[10.0, 100.0]);
     let batches = lab.scale.pick(4, 50, 200, 200);
     let mut table = Report::titled("Lookups in batches on cold data, beside reads of random pages");
-    // Times the throughput of one by one, on the SSD and on the hard disk.
-    let (mut many_at_once, mut one_at_once, mut real) = (Vec::new(), Vec::new(), Vec::new());
     // Every engine at every budget, on one device after the other.
-    for device in DEVICES {
+    for device in [Device::Disk, Device::PcieSsd, Device::Hdd] {
         for &percent in budgets {
             for &engine in &engines {
                 let trial = lab.lookups(engine, percent, 1.0, Distribution::Uniform)?;
@@ -42,12 +50,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     target: Target::of(lab, trial.on(device))?,
                     batches,
                 })?;
-                match device {
-                    Device::PcieSsd => many_at_once.push(lookups.gain()),
-                    Device::Hdd => one_at_once.push(lookups.gain()),
-                    Device::Disk => real.push(lookups.gain()),
-                    _ => {}
-                }
                 table.add(row! {
                     "engine": engine,
                     "device": device.to_string(),
@@ -55,15 +57,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "keys": BATCH,
                     "single us/key": lookups.single,
                     "multi_get us/key": lookups.batched,
-                    "times the throughput": lookups.gain(),
+                    GAIN: lookups.gain(),
                     "single us/page": reads.single,
                     "times the pages": reads.gain(),
                 });
             }
         }
     }
-    // The worst case of all engines and budgets is judged.
-    let least = |gains: &[f64]| gains.iter().copied().fold(f64::INFINITY, f64::min);
     let setting = format!(
         "{} entries of 64 B, all keys exist, uniform lookups, every key asked for once, {batches} batches \
          of {BATCH} keys alternating with as many lookups one by one (medians); random pages of the same \
@@ -71,17 +71,21 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
          what they charge is added to the times.",
         lab.scale.entries()
     );
-    let y = "times the throughput";
-    let panels = plot::of_report(&table, "device", "engine", "budget %", y);
-    let mut claims = Vec::new();
-    let what = "times the throughput of lookups one by one, at least, PCIe SSD (a device model)";
-    claims.push(Claim::goal_from(what, 1.0, least(&many_at_once)).by_model());
-    let what = "times the throughput of lookups one by one, at least, a disk that reads one page at a time (a device model)";
-    claims.push(Claim::goal_from(what, NO_SLOWER, least(&one_at_once)).by_model());
-    let what = "times the throughput of lookups one by one, at least, this machine's disk";
-    claims.push(Claim::goal_from(what, 1.0, least(&real)));
+    let panels = plot::of_report(&table, "device", "engine", "budget %", GAIN);
+    // The worst case of all engines and budgets is judged.
+    let claims = DEVICES.map(|(device, name, aim)| {
+        let least = table.rows_of("device", device.to_string()).least(GAIN);
+        let what = format!("{GAIN} of lookups one by one, at least, {name}");
+        let claim = Claim::goal_from(what, aim, least);
+        match device.model() {
+            Some(_) => claim.by_model(),
+            None => claim,
+        }
+    });
     Ok(Findings::of(setting, [table], panels, claims))
 }
+
+const GAIN: &str = "times the throughput";
 
 /// One engine, one budget, one device; what a modelled one charges is added to the times.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -104,16 +108,13 @@ impl Times {
         self.single / self.batched.max(1e-9)
     }
 
-    /// The medians of batches of so many items: what else the machine does disturbs few of them.
-    fn median(batches: &[Self], items: usize) -> Self {
-        let of = |time: fn(&Self) -> f64| {
-            let times: Vec<f64> = batches.iter().map(time).collect();
-            median(&times).unwrap_or(0.0) / items.max(1) as f64
-        };
-        Self {
-            single: of(|times| times.single),
-            batched: of(|times| times.batched),
-        }
+    /// The medians of batches: what else the machine does disturbs few of them.
+    fn median(batches: &[[Duration; 2]]) -> Self {
+        let [single, batched] = [0, 1].map(|way| {
+            let times = batches.iter().map(|times| times[way].as_secs_f64() * 1e6);
+            median(&times.collect::<Vec<_>>()).unwrap_or(0.0) / BATCH as f64
+        });
+        Self { single, batched }
     }
 }
 
@@ -124,36 +125,23 @@ pub struct Measured {
     reads: Times,
 }
 
-/// Microseconds that `work` takes, with what a device charges for it; `charged` says how many
-/// nanoseconds it has charged so far.
-fn timed(charged: impl Fn() -> u64, work: impl FnOnce() -> Result<()>) -> Result<f64> {
-    let before = charged();
-    let start = Instant::now();
-    work()?;
-    let took = start.elapsed().as_secs_f64() * 1e6;
-    Ok(took + (charged() - before) as f64 / 1e3)
-}
-
 impl Measurement for Cell {
     type Found = Measured;
 
     fn measure(&self) -> Result<Measured> {
         let engine = self.target.open()?;
-        let charged = || engine.device_ns();
         let mut lookups = self.target.lookups(1)?;
         let mut times = Vec::new();
         let mut found = Vec::new();
         for _ in 0..self.batches {
-            let before = charged();
-            let mut took = Duration::ZERO;
+            let mut single = Duration::ZERO;
             for _ in 0..BATCH {
-                took += lookups.step(engine.as_ref())?;
+                single += lookups.step(engine.as_ref())?;
             }
-            let single = took.as_secs_f64() * 1e6 + (charged() - before) as f64 / 1e3;
             let drawn: Vec<_> = (0..BATCH).map(|_| lookups.draw()).collect();
             let keys: Vec<&[u8]> = drawn.iter().map(|(_, key)| key.as_slice()).collect();
-            let batched = timed(charged, || engine.multi_get(&keys, &mut found))?;
-            times.push(Times { single, batched });
+            let ((), batched) = timed(engine.as_ref(), || engine.multi_get(&keys, &mut found))?;
+            times.push([single, batched]);
             for ((number, _), found) in drawn.iter().zip(&found) {
                 lookups.check(*number, found.as_deref())?;
             }
@@ -162,7 +150,7 @@ impl Measurement for Cell {
             }
         }
         Ok(Measured {
-            lookups: Times::median(&times, BATCH),
+            lookups: Times::median(&times),
             reads: self.reads()?,
         })
     }
@@ -171,68 +159,66 @@ impl Measurement for Cell {
 impl Cell {
     /// The device by itself: pages of the database's files, drawn at random.
     fn reads(&self) -> Result<Times> {
-        let fs = &self.target.trial.device.fs(Charge::Virtual);
-        let charged = || fs.counts().device_ns;
-        let mut random = random(self.target.trial.seed, 2);
-        let files = Files::open(fs, &self.target.dir)?;
+        let trial = &self.target.trial;
+        let fs = &trial.device.fs(Charge::Virtual);
+        let pages = Pages::of(fs, &self.target.dir)?;
+        let mut random = random(trial.seed, 2);
         let mut buf = AlignedBuf::zeroed(BATCH * PAGE);
         let mut times = Vec::new();
         for _ in 0..self.batches {
-            let mut reads = files.draw(&mut random, &mut buf);
-            let single = timed(charged, || {
-                reads.iter_mut().for_each(ReadRequest::read);
-                done(reads)
-            })?;
-            let mut reads = files.draw(&mut random, &mut buf);
-            let batched = timed(charged, || {
-                fs.read_many(&mut reads);
-                done(reads)
-            })?;
-            times.push(Times { single, batched });
+            let mut took = [Duration::ZERO; 2];
+            for (together, took) in [false, true].into_iter().zip(&mut took) {
+                let reads = pages.draw(&mut random, &mut buf);
+                let start = Instant::now();
+                let charged = read(fs, reads, together)?;
+                *took = start.elapsed() + charged;
+            }
+            times.push(took);
         }
-        Ok(Times::median(&times, BATCH))
+        Ok(Times::median(&times))
     }
 }
 
-fn done(reads: Vec<ReadRequest<'_>>) -> Result<()> {
+/// Reads pages, one by one or all at once; what a device charges for them.
+fn read(fs: &MeteredFs, mut reads: Vec<ReadRequest<'_>>, together: bool) -> Result<Duration> {
+    let before = fs.counts().device_ns;
+    if together {
+        fs.read_many(&mut reads);
+    } else {
+        reads.iter_mut().for_each(ReadRequest::read);
+    }
     let results = reads.into_iter().map(|read| read.result);
-    Ok(results.collect::<std::io::Result<()>>()?)
+    results.collect::<std::io::Result<()>>()?;
+    Ok(Duration::from_nanos(fs.counts().device_ns - before))
 }
 
-/// The tables of a database, and the whole pages of each with those before it.
-struct Files(Vec<(Arc<dyn ReadFile>, u64)>);
+/// The whole pages of a database's tables: in which file, and where.
+struct Pages(Vec<(Arc<dyn ReadFile>, u64)>);
 
-impl Files {
-    fn open(fs: &MeteredFs, dir: &Path) -> Result<Self> {
-        let mut pages = 0;
-        let mut files = Vec::new();
+impl Pages {
+    fn of(fs: &MeteredFs, dir: &Path) -> Result<Self> {
+        let mut pages = Vec::new();
         for entry in fs.list(dir)? {
             if entry.name.ends_with(".sst") {
-                pages += entry.len / PAGE as u64;
-                files.push((fs.open(&dir.join(entry.name), Access::Direct)?, pages));
+                let file = fs.open(&dir.join(entry.name), Access::Direct)?;
+                let offsets = (0..entry.len / PAGE as u64).map(|page| page * PAGE as u64);
+                pages.extend(offsets.map(|offset| (Arc::clone(&file), offset)));
             }
         }
-        if files.is_empty() {
-            Err(Error::InvalidSetting(format!(
-                "{} holds no tables",
-                dir.display()
-            )))
-        } else {
-            Ok(Self(files))
+        if pages.is_empty() {
+            let what = format!("{} holds no tables", dir.display());
+            return Err(Error::InvalidSetting(what));
         }
+        Ok(Self(pages))
     }
 
     /// A read of a random page for every page of `buf`.
     fn draw<'a>(&'a self, random: &mut Random, buf: &'a mut [u8]) -> Vec<ReadRequest<'a>> {
-        let all = self.0.last().map_or(0, |(_, pages)| *pages);
         let request = |buf: &'a mut [u8]| {
-            let page = random.random_range(0..all);
-            let at = self.0.partition_point(|(_, pages)| *pages <= page);
-            let (file, end) = &self.0[at];
-            let offset = file.len() / PAGE as u64 - (end - page);
+            let (file, offset) = &self.0[random.random_range(0..self.0.len() as u64) as usize];
             ReadRequest {
                 file: file.as_ref(),
-                offset: offset * PAGE as u64,
+                offset: *offset,
                 buf,
                 tag: ReadTag {
                     kind: BlockKind::Data,
@@ -249,59 +235,40 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::EngineConfig;
     use crate::reproduce::trial::Trial;
-    use crate::store::Base;
-    use crate::workload::MAX_KEY;
-
-    /// Many times the least budget.
-    const ENTRIES: u64 = 100_000;
+    use crate::store::{Base, Load};
 
     #[test]
     fn a_device_that_reads_many_at_once_answers_batches_faster() {
         let dir = tempfile::tempdir().unwrap();
-        let config = EngineConfig::standard(dir.path().into(), 64 << 20);
-        let base = Base::standard("shamba", ENTRIES, 1);
-        let data = base.data();
-        let engine = crate::engine::open("shamba", &config).unwrap();
-        let (mut key, mut value) = ([0; MAX_KEY], Vec::new());
-        for number in 0..ENTRIES {
-            data.values.write(number, 0, &mut value);
-            engine.put(data.keys.key(number, &mut key), &value).unwrap();
-        }
-        engine.flush().unwrap();
-        engine.wait_idle().unwrap();
-        drop(engine);
-        let cell = |device| Cell {
-            target: Target {
-                trial: Trial {
-                    device,
-                    ..Trial::lookups(base.clone(), shamba::MIN_MEMORY, 1.0, Distribution::Uniform)
-                },
-                dir: dir.path().into(),
-            },
-            batches: 20,
-        };
+        // Many times the least budget.
+        let base = Base::standard("shamba", 100_000, 1);
+        Load::into(dir.path(), &base).measure().unwrap();
         // Charges alone: what the processor takes depends on the machine.
-        let charged = |fs: &MeteredFs| fs.counts().device_ns;
         let charges = |device: Device| {
             let fs = device.fs(Charge::Virtual);
-            let files = Files::open(&fs, dir.path()).unwrap();
+            let pages = Pages::of(&fs, dir.path()).unwrap();
             let mut buf = AlignedBuf::zeroed(16 * PAGE);
             let mut random = random(1, 2);
-            let mut reads = files.draw(&mut random, &mut buf);
-            reads.iter_mut().for_each(ReadRequest::read);
-            done(reads).unwrap();
-            let single = charged(&fs) as f64;
-            let mut reads = files.draw(&mut random, &mut buf);
-            fs.read_many(&mut reads);
-            done(reads).unwrap();
-            single / (charged(&fs) as f64 - single)
+            let [single, batched] = [false, true].map(|together| {
+                let charged = read(&fs, pages.draw(&mut random, &mut buf), together);
+                charged.unwrap().as_secs_f64()
+            });
+            single / batched
         };
         assert!(charges(Device::PcieSsd) > 10.0);
         assert_eq!(charges(Device::Hdd), 1.0);
         // A read takes 8 ms: the processor does not matter.
-        let disk = cell(Device::Hdd).measure().unwrap();
+        let trial = Trial::lookups(base, shamba::MIN_MEMORY, 1.0, Distribution::Uniform);
+        let dir = dir.path().to_owned();
+        let trial = trial.on(Device::Hdd);
+        let target = Target { trial, dir };
+        let disk = Cell {
+            target,
+            batches: 20,
+        }
+        .measure()
+        .unwrap();
         assert!(disk.lookups.single > 4000.0, "{disk:?}");
         assert!((0.9..2.0).contains(&disk.lookups.gain()), "{disk:?}");
     }

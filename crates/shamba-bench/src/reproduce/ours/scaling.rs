@@ -4,9 +4,8 @@ use crate::reproduce::prelude::*;
 use shamba::MIN_MEMORY;
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let steps: Vec<u64> = (0..lab.scale.pick(2, 4, 5, 5))
-        .map(|step| lab.scale.entries() >> step)
-        .collect();
+    let steps = 0..lab.scale.pick(2, 4, 5, 5);
+    let steps: Vec<u64> = steps.map(|step| lab.scale.entries() >> step).collect();
     let (warm_up, measured) = lab.scale.lookups();
     // Enough for the filters and indexes of the smallest.
     let smallest = steps.last().copied().unwrap_or(1);
@@ -52,13 +51,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "Entries of 64 B, uniform lookups, {warm_up} + {measured}, memory for the filters and indexes of \
          {smallest} entries; RAM disk."
     );
-    let claims = vec![Claim::goal_to(
-        format!(
-            "pages beside the best of {}, at the worst size",
-            others(lab)
-        ),
-        1.0,
-        worst,
-    )];
-    Ok(Findings::of(setting, [table], panels, claims))
+    let what = format!(
+        "pages beside the best of {}, at the worst size",
+        others(lab)
+    );
+    let claim = Claim::goal_to(what, 1.0, worst);
+    Ok(Findings::of(setting, [table], panels, [claim]))
 }

@@ -64,12 +64,8 @@ pub struct Measured {
 
 /// The key of an entry: those of numbers in a row are in order, or far from one another.
 fn key(number: u64, ascending: bool) -> [u8; 8] {
-    if ascending {
-        number
-    } else {
-        number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-    .to_be_bytes()
+    let factor = if ascending { 1 } else { 0x9e37_79b9_7f4a_7c15 };
+    number.wrapping_mul(factor).to_be_bytes()
 }
 
 /// Bytes that do not compress.
@@ -103,12 +99,8 @@ impl Cell {
 
     /// With so many runs allowed in level 0 that none is merged.
     fn open_without_merges(&self) -> Result<Db> {
-        self.open(
-            KeyspaceOptions::new()
-                .level0_runs(1000)
-                .level0_slowdown(2000)
-                .level0_stall(3000),
-        )
+        let keyspace = KeyspaceOptions::new().level0_runs(1000);
+        self.open(keyspace.level0_slowdown(2000).level0_stall(3000))
     }
 
     fn import(&self, ascending: bool) -> Result<Measured> {
@@ -166,11 +158,10 @@ impl Cell {
                 seen += 1;
                 iter.next()?;
             }
-            if seen == self.entries {
-                Ok(start.elapsed().as_secs_f64())
-            } else {
-                Err(Error::WrongAnswer(format!("{seen} entries scanned")))
+            if seen != self.entries {
+                return Err(Error::WrongAnswer(format!("{seen} entries scanned")));
             }
+            Ok(start.elapsed().as_secs_f64())
         };
         let (first, second) = (once()?, once()?);
         db.close()?;
@@ -182,18 +173,13 @@ impl Cell {
     }
 
     fn compact(&self, modules: u8) -> Result<Measured> {
-        let db = self.open(
-            KeyspaceOptions::new()
-                .write_buffer(4 << 10)
-                .target_file(4 << 10)
-                .filter(
-                    FilterOptions::new()
-                        .family(FilterFamily::BlockedBloom)
-                        .bits_per_key(16.0)
-                        .modules(modules)
-                        .allocation(FilterAllocation::Monkey),
-                ),
-        )?;
+        let filter = FilterOptions::new()
+            .family(FilterFamily::BlockedBloom)
+            .bits_per_key(16.0)
+            .modules(modules)
+            .allocation(FilterAllocation::Monkey);
+        let keyspace = KeyspaceOptions::new().write_buffer(4 << 10);
+        let db = self.open(keyspace.target_file(4 << 10).filter(filter))?;
         for number in 0..self.entries {
             db.put(key(number, false), value(number))?;
         }
@@ -221,9 +207,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             Work::Import { .. } => (entries, &folder),
             Work::Prepare | Work::Scan => (entries, &prepared),
         };
-        let dir = folder.path().join("db");
         cell::measure(&Cell {
-            dir,
+            dir: folder.path().join("db"),
             memory,
             entries,
             work,
@@ -258,16 +243,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (pressed, free) = (measure(Work::Scan, least)?, measure(Work::Scan, NO_LIMIT)?);
     let one = measure(Work::Compact { modules: 1 }, NO_LIMIT)?;
     let many = measure(Work::Compact { modules: MODULES }, NO_LIMIT)?;
+    let one_module = "compact_range, 1 module".to_owned();
+    let many_modules = format!("compact_range, {MODULES} modules");
     let others = [
         ("scan".to_owned(), least, pressed, free),
         ("scan".to_owned(), NO_LIMIT, free, free),
-        ("compact_range, 1 module".to_owned(), NO_LIMIT, one, one),
-        (
-            format!("compact_range, {MODULES} modules"),
-            NO_LIMIT,
-            many,
-            one,
-        ),
+        (one_module, NO_LIMIT, one, one),
+        (many_modules, NO_LIMIT, many, one),
     ];
     let title = format!(
         "Scans of {entries} entries in {RUNS} runs of level 0, and compact_range of {COMPACTED} \

@@ -28,33 +28,32 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut peers: Vec<&str> = engines.iter().skip(1).map(|peer| family(peer)).collect();
     peers.dedup();
     let phases = compare::phases();
-    let lines = THREADS
-        .iter()
-        .flat_map(|&threads| phases.iter().map(move |phase| (phase, threads)));
-    let lines: Vec<(&String, usize)> = lines.collect();
+    let lines = THREADS.map(|threads| phases.iter().map(move |phase| (phase, threads)));
+    let lines: Vec<(&String, usize)> = lines.into_iter().flatten().collect();
     for peer in peers {
         for &(phase, threads) in &lines {
             let rate = |engine| compared.value(phase, threads, engine);
             let settings = engines.iter().filter(|spec| family(spec) == peer);
             let rates = settings.filter_map(|spec| Some((rate(spec)?, spec.as_str())));
             let best = rates.max_by(|a, b| a.0.total_cmp(&b.0));
-            if let (Some((theirs, best)), Some(own)) = (best, rate(ours)) {
-                let what = format!("{phase}, {threads} threads, times the throughput of {best}");
-                let claim = Claim::goal_from(what, 1.0, own / theirs);
-                let pair = Pair {
-                    compared: &compared,
-                    phase,
-                    threads,
-                    ours,
-                    peer: best,
-                };
-                let cause = pair.past_the_cache().or_else(|| pair.several_runs());
-                let cause = cause.or_else(|| pair.not_told_apart());
-                claims.push(match cause {
-                    Some(cause) => claim.because(true, cause),
-                    None => claim,
-                });
-            }
+            let Some(((theirs, peer), own)) = best.zip(rate(ours)) else {
+                continue;
+            };
+            let what = format!("{phase}, {threads} threads, times the throughput of {peer}");
+            let claim = Claim::goal_from(what, 1.0, own / theirs);
+            let pair = Pair {
+                compared: &compared,
+                phase,
+                threads,
+                ours,
+                peer,
+            };
+            let cause = pair.past_the_cache().or_else(|| pair.several_runs());
+            let cause = cause.or_else(|| pair.not_told_apart());
+            claims.push(match cause {
+                Some(cause) => claim.because(true, cause),
+                None => claim,
+            });
         }
     }
     let mut notes = match engines.len() {
@@ -62,27 +61,21 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         _ => Vec::new(),
     };
     for (at, engine) in engines.iter().enumerate() {
-        let killed =
-            |threads: &&usize| compared.value(compare::KILLED, **threads, engine) > Some(0.0);
-        let killed = THREADS.iter().filter(killed).count();
-        let seen = format!(
-            "killed with {killed} of {} numbers of threads",
-            THREADS.len()
-        );
-        match (at, compared.value(compare::LIMIT, 1, engine)) {
-            (0, Some(limit)) => claims.push(
-                Claim::statement(
-                    format!("lives within {limit:.1} MiB, what the system caches for it included"),
-                    "yes",
-                    seen,
-                    killed == 0,
-                )
-                .as_goal(),
-            ),
-            (_, Some(limit)) if killed > 0 => notes.push(format!(
+        let of = |threads: &usize| compared.value(compare::KILLED, *threads, engine);
+        let killed = THREADS.iter().filter(|threads| of(threads) > Some(0.0));
+        let (killed, all) = (killed.count(), THREADS.len());
+        let seen = format!("killed with {killed} of {all} numbers of threads");
+        let Some(limit) = compared.value(compare::LIMIT, 1, engine) else {
+            continue;
+        };
+        if at == 0 {
+            let what =
+                format!("lives within {limit:.1} MiB, what the system caches for it included");
+            claims.push(Claim::statement(what, "yes", seen, killed == 0).as_goal());
+        } else if killed > 0 {
+            notes.push(format!(
                 "{engine} took more than {limit:.1} MiB under pressure: {seen}."
-            )),
-            _ => {}
+            ));
         }
     }
     let limited = THREADS.iter().all(|&threads| {
@@ -153,32 +146,31 @@ impl Pair<'_> {
         let (rate, peers_rate) = self.both(self.phase);
         let (merged, peers_merged) = self.both(&format!("{}{}", self.phase, compare::IN_ONE_RUN));
         let merged = merged?;
-        let told = match peers_runs {
+        let (theirs, told) = match peers_runs {
             Some(theirs) if theirs <= runs => {
-                let ratio = merged / peers_merged?;
                 let micros = 1e6 * self.threads as f64;
                 let further = (micros / rate? - micros / merged) / (runs - 1.0);
-                (ratio >= AS_QUICK).then(|| {
-                    format!(
-                        "{peer}'s tree had {theirs:.0} runs to ask or merge, ours {runs:.0}, of which each but \
-                         one cost us {further:.2} µs: in one run each ours has {ratio:.3} times its throughput"
-                    )
-                })
+                let told = format!(
+                    "{peer}'s tree had {theirs:.0} runs to ask or merge, ours {runs:.0}, of which each but \
+                     one cost us {further:.2} µs: in one run each ours has"
+                );
+                (peers_merged?, told)
             }
             None if peer == "redb" => {
-                let ratio = merged / peers_rate?;
-                (ratio >= AS_QUICK).then(|| {
-                    format!(
-                        "we ask {runs:.0} runs, or merge them, {peer} has one B-tree: in one run ours has \
-                         {ratio:.3} times its throughput"
-                    )
-                })
+                let told = format!(
+                    "we ask {runs:.0} runs, or merge them, {peer} has one B-tree: in one run ours has"
+                );
+                (peers_rate?, told)
             }
-            _ => None,
-        }?;
-        Some(format!(
-            "{told}; `shamba-bench cpu --scans 1,1000` counts the instructions of both"
-        ))
+            _ => return None,
+        };
+        let ratio = merged / theirs;
+        (ratio >= AS_QUICK).then(|| {
+            format!(
+                "{told} {ratio:.3} times its throughput; `shamba-bench cpu --scans 1,1000` counts the \
+                 instructions of both"
+            )
+        })
     }
 
     /// That the best of our repetitions is quicker than the least of the peer's.
@@ -187,16 +179,15 @@ impl Pair<'_> {
         let (own, theirs) = (of(self.ours), of(self.peer));
         let most = own.iter().copied().fold(0.0, f64::max);
         let least = theirs.iter().copied().fold(f64::INFINITY, f64::min);
-        let shown = |rates: &[f64]| {
+        let [own_shown, theirs_shown] = [&own, &theirs].map(|rates| {
             let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
             rates.join(" and ")
-        };
+        });
         (own.len() > 1 && most >= least).then(|| {
             format!(
-                "repetitions do not tell the engines apart, our best being quicker than the other's least: ours did {} a second, {} {}",
-                shown(&own),
+                "repetitions do not tell the engines apart, our best being quicker than the other's \
+                 least: ours did {own_shown} a second, {} {theirs_shown}",
                 self.peer,
-                shown(&theirs)
             )
         })
     }
