@@ -64,6 +64,15 @@ impl Series {
             spread: Vec::new(),
         }
     }
+
+    /// A line of a column over the numbers of the rows, the first being 1.
+    pub fn by_row(name: impl Into<String>, table: &Report, column: &str) -> Self {
+        let rows = (1u32..).map(f64::from).zip(&table.rows);
+        Self::of(
+            name,
+            rows.filter_map(|(row, cells)| Some((row, table.number(cells, column)?))),
+        )
+    }
 }
 
 /// One diagram.

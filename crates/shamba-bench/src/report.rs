@@ -291,6 +291,11 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     Ok(std::fs::write(path, text)?)
 }
 
+/// What these are, one after another, with commas.
+pub(crate) fn joined(all: impl IntoIterator<Item = String>) -> String {
+    all.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 /// The middle of `values` (the mean of the two middle ones if their number is even).
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();

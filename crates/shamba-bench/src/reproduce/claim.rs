@@ -186,6 +186,13 @@ impl Claim {
         Self::statement(what, "at every point", seen, lost == 0 && points > 0)
     }
 
+    /// The same of whether it is so at each point.
+    pub fn at_each(what: impl Into<String>, so: impl IntoIterator<Item = bool>) -> Self {
+        let so: Vec<bool> = so.into_iter().collect();
+        let lost = so.iter().filter(|so| !**so).count();
+        Self::everywhere_but(what, so.len(), lost)
+    }
+
     /// The same as a goal of our own, which is reached or not.
     #[must_use]
     pub fn as_goal(mut self) -> Self {
@@ -220,7 +227,17 @@ impl Claim {
         paper: impl Into<String>,
         reason: impl Into<String>,
     ) -> Self {
-        Self::new(what, paper, "-", Verdict::NotComparable).without_verdict(reason)
+        Self::told(what, paper, "-", reason)
+    }
+
+    /// The same, with what was measured all the same.
+    pub fn told(
+        what: impl Into<String>,
+        paper: impl Into<String>,
+        measured: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::new(what, paper, measured, Verdict::NotComparable).without_verdict(reason)
     }
 
     /// What was measured cannot be set beside what is claimed, and why not.
@@ -538,6 +555,11 @@ mod tests {
         assert_eq!(but(3, 1).verdict, Verdict::DoesNotHold);
         assert_eq!(but(0, 0).verdict, Verdict::DoesNotHold);
         assert_eq!(but(3, 1).measured, "at 2 of 3 points");
+        let each = |so: &[bool]| Claim::at_each("", so.iter().copied());
+        assert_eq!(
+            (each(&[true, false, true]), each(&[])),
+            (but(3, 1), but(0, 0))
+        );
         let goal = |points, count| everywhere(points, count).as_goal().verdict;
         assert_eq!(
             [goal(3, 0), goal(3, 1), goal(0, 0)],

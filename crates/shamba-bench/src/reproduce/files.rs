@@ -4,7 +4,7 @@ use crate::reproduce::prelude::*;
 
 /// The database of an engine, in about as many files as the paper's 1 GB in files of 4 MB: how
 /// accesses spread hangs on the number of levels.
-pub(in crate::reproduce) fn base(lab: &Lab<'_>, engine: &str) -> Base {
+pub fn base(lab: &Lab<'_>, engine: &str) -> Base {
     let file = lab.scale.pick(64 << 10, 256 << 10, 1 << 20, 4 << 20);
     Base {
         file_size: file,
@@ -14,7 +14,7 @@ pub(in crate::reproduce) fn base(lab: &Lab<'_>, engine: &str) -> Base {
 }
 
 /// Lookups of a database under ample memory, with its files at the end.
-pub(in crate::reproduce) fn measure(
+pub fn measure(
     lab: &mut Lab<'_>,
     base: Base,
     positive: f64,
@@ -26,13 +26,13 @@ pub(in crate::reproduce) fn measure(
 }
 
 /// The files of the levels that are one run each: all lookups ask every file of level 0.
-pub(in crate::reproduce) fn below_level_0(files: &[FileFacts]) -> Vec<FileFacts> {
+pub fn below_level_0(files: &[FileFacts]) -> Vec<FileFacts> {
     let below = files.iter().filter(|file| file.level > 0);
     below.copied().collect()
 }
 
 /// The files' shares of all accesses, the most asked first.
-pub(in crate::reproduce) fn shares(files: &[FileFacts]) -> Vec<f64> {
+pub fn shares(files: &[FileFacts]) -> Vec<f64> {
     let total: f64 = files.iter().map(|file| file.access).sum();
     let mut shares: Vec<f64> = (files.iter())
         .map(|file| file.access / total.max(f64::MIN_POSITIVE))
@@ -42,7 +42,7 @@ pub(in crate::reproduce) fn shares(files: &[FileFacts]) -> Vec<f64> {
 }
 
 /// The cumulative shares: of files in percent, of accesses.
-pub(in crate::reproduce) fn cumulative(shares: &[f64]) -> Vec<(f64, f64)> {
+pub fn cumulative(shares: &[f64]) -> Vec<(f64, f64)> {
     let mut sum = 0.0;
     let steps = shares.iter().enumerate().map(|(at, share)| {
         sum += share;
@@ -52,7 +52,7 @@ pub(in crate::reproduce) fn cumulative(shares: &[f64]) -> Vec<(f64, f64)> {
 }
 
 /// The percentage of files, the most asked first, that get this share of the accesses.
-pub(in crate::reproduce) fn files_with(shares: &[f64], wanted: f64) -> f64 {
+pub fn files_with(shares: &[f64], wanted: f64) -> f64 {
     let curve = cumulative(shares);
     let reached = curve.iter().find(|(_, share)| *share >= wanted - 1e-9);
     reached.map_or(100.0, |(files, _)| *files)

@@ -27,24 +27,14 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         });
         lines.push(Series::of(name, cumulative(&shares)));
     }
-    let tenths = table.numbers(HOT);
-    let setting = common::setting(lab, &base);
+    let what = "accesses that the most asked tenth of the files gets, by workload in the order of the table";
+    let tenths = table.numbers(HOT).into_iter();
+    let seen = joined(tenths.map(|tenth| format!("{tenth:.0} %")));
+    let reason = "the slides have curves without numbers; that a level has more files than the one above it makes them \
+                  uneven by itself, as the uniform workload shows";
+    let claim = Claim::told(what, "uneven", seen, reason);
     let x = "files, the most asked first, %";
-    let panels = vec![Panel::new(
-        "Accesses over files",
-        x,
-        "share of accesses",
-        lines,
-    )];
-    let seen: Vec<String> = tenths.iter().map(|tenth| format!("{tenth:.0} %")).collect();
-    let claims = vec![Claim {
-        measured: seen.join(", "),
-        ..Claim::not_comparable(
-            "accesses that the most asked tenth of the files gets, by workload in the order of the table",
-            "uneven",
-            "the slides have curves without numbers; that a level has more files than the one above it makes them uneven \
-             by itself, as the uniform workload shows",
-        )
-    }];
-    Ok(Findings::of(setting, [table], panels, claims))
+    let panel = Panel::new("Accesses over files", x, "share of accesses", lines);
+    let setting = common::setting(lab, &base);
+    Ok(Findings::of(setting, [table], [panel], [claim]))
 }

@@ -7,6 +7,7 @@
 //! asked for, more of the units that move. Times are what a modelled device takes for the reads
 //! that were counted: no clock ran.
 use crate::reproduce::prelude::*;
+use crate::reproduce::shamba::pressure::{HIGH_SKEW, kib};
 
 /// Filter bits per key that are enabled on the average, with and without ElasticBF: few, so that
 /// false positives matter.
@@ -27,7 +28,7 @@ pub(super) const MEMORY: f64 = 3.0;
 pub(super) const DEVICE: Device = Device::PcieSsd;
 
 /// Skewed towards one part of the key range, and so to few files.
-pub(super) const CLUSTERED: Distribution = Distribution::Normal(0.05);
+pub(super) const CLUSTERED: Distribution = HIGH_SKEW;
 
 /// Workloads by what a reader should call them.
 pub(super) const WORKLOADS: [(&str, Distribution); 4] = [
@@ -74,6 +75,12 @@ pub(super) fn trial(
     })
 }
 
+/// What these operations find, under the standard budget.
+pub(super) fn measure(lab: &mut Lab<'_>, base: &Base, engine: &str, mix: Mix) -> Result<Found> {
+    let trial = trial(lab, base, engine, MEMORY, mix)?;
+    lab.measure(&trial)
+}
+
 /// False positives per lookup.
 pub(super) fn false_positives(found: &Found) -> f64 {
     found.per_lookup("false_positives")
@@ -94,8 +101,7 @@ pub(super) fn ratio(above: f64, below: f64) -> f64 {
 
 /// Bytes of filters in memory at the end, in KB.
 pub(super) fn filter_kb(found: &Found) -> f64 {
-    let resident = found.resident.map_or(0, |resident| resident.filter);
-    resident as f64 / 1000.0
+    kib(found, |resident| resident.filter)
 }
 
 #[cfg(test)]

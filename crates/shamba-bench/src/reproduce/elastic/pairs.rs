@@ -1,6 +1,6 @@
 //! The same operations without and with ElasticBF: the slides' micro-benchmark, lookups among
 //! writes, and YCSB.
-use super::common::{self, BITS, CLUSTERED, MEMORY, WITH, WITHOUT, WORKLOADS};
+use super::common::{self, CLUSTERED, MEMORY, WITH, WITHOUT, WORKLOADS};
 use super::common::{device_us, false_positives, filter_kb, ratio};
 use crate::reproduce::prelude::*;
 
@@ -33,8 +33,7 @@ impl Pair {
     fn measure(lab: &mut Lab<'_>, mix: &Mix) -> Result<Self> {
         let base = common::base(lab, WITH);
         Self::of([WITHOUT, WITH], |engine| {
-            let trial = common::trial(lab, &base, engine, MEMORY, mix.clone())?;
-            lab.measure(&trial)
+            common::measure(lab, &base, engine, mix.clone())
         })
     }
 
@@ -85,11 +84,8 @@ pub(super) fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
         }
         lab.note(name);
     }
-    let saved = Claim::range(
-        "I/Os saved, all workloads, with none, half and all of the keys existing, %",
-        (60.0, 60.0),
-        &saved(&table),
-    );
+    let what = "I/Os saved, all workloads, with none, half and all of the keys existing, %";
+    let saved = Claim::range(what, (60.0, 60.0), &saved(&table));
     let untold = format!(
         "{UNTOLD}; and ElasticBF's filters in memory have {:.2} to {:.2} times the bytes of the others",
         table.least(FILTERS),
@@ -110,25 +106,16 @@ pub(super) fn micro_benchmark(lab: &mut Lab<'_>) -> Result<Findings> {
     let panels = panels.map(|(title, y)| Panel::of_lines(title, &table, "workload", EXISTING, y));
     let base = common::base(lab, WITH);
     let mix = Mix::lookups(0.0, Distribution::Uniform);
-    let trial = common::trial(lab, &base, "shamba:elastic", MEMORY, mix)?;
-    let slow = lab.measure(&trial)?;
+    let slow = common::measure(lab, &base, "shamba:elastic", mix)?;
     let (warm_up, measured) = lab.scale.lookups();
     let setting = common::setting(lab, &base);
-    let notes = vec![
-        format!(
-            "Units move after a lookup for each file, or for 16,384 entries. With the engine's default, epochs of at least \
-             2048 lookups, of which there are {} here, uniform lookups of absent keys read {:.3} times: in a \
-             tree of so few files hardly one goes unasked for two epochs, and no unit comes free.",
-            (warm_up + measured) / 2048,
-            slow.reads(),
-        ),
-        format!(
-            "Accounting: {BITS} bits per key are enabled over all files in both, moved between files by \
-             ElasticBF alone. What of them is in memory is what lookups asked for: more of the moving units, which lie in \
-             files that are asked. The same budget covers these, indexes and the cached data of both; the paper keeps \
-             filters outside its cache."
-        ),
-    ];
+    let notes = vec![format!(
+        "Units move after a lookup for each file, or for 16,384 entries. With the engine's default, epochs of at least \
+         2048 lookups, of which there are {} here, uniform lookups of absent keys read {:.3} times: in a \
+         tree of so few files hardly one goes unasked for two epochs, and no unit comes free.",
+        (warm_up + measured) / 2048,
+        slow.reads(),
+    )];
     Ok(Findings::of(setting, [table], panels, claims).noting(notes))
 }
 
@@ -159,48 +146,31 @@ pub(super) fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
         table.add([place, pair.columns(device_us)].concat());
     }
     // What the slides speak of is new files: of no compaction there are none.
-    let compactions = table.numbers("compactions");
     let all = saved(&table);
-    let among = compactions
-        .iter()
-        .zip(&all)
-        .filter(|(count, _)| **count > 0.0);
-    let among: Vec<f64> = among.map(|(_, saving)| *saving).collect();
-    let told = compactions.iter().zip(WRITES);
-    let told = told.filter(|(count, _)| **count > 0.0);
-    let told: Vec<f64> = told.map(|(_, share)| share).collect();
-    // As in the micro-benchmark's note on accounting.
-    let memory = table.numbers(FILTERS);
-    let setting = common::setting(lab, &base);
-    let title = "Lookups among overwrites";
-    let x = "share of writes";
-    let y = "times that without ElasticBF";
-    let panels = vec![Panel::of_columns(
-        title,
-        &table,
-        x,
-        y,
-        &[FASTER, FALSE_POSITIVES],
-    )];
+    let compactions = table.numbers("compactions");
+    let compacted = compactions.iter().zip(WRITES.iter().zip(&all));
+    let compacted = compacted.filter(|(count, _)| **count > 0.0);
+    let (shares, among): (Vec<f64>, Vec<f64>) = compacted.map(|(_, both)| both).unzip();
     let keeps = all[0] > 0.0 && among.iter().all(|saving| *saving >= 0.9 * all[0]);
-    let claims = vec![Claim::statement(
-            format!(
-                "I/Os of clustered lookups of absent keys saved with shares of writes of {told:?}, at which files are \
-                 compacted, %"
-            ),
-            "still remarkable improvement",
-            format!(
-                "{among:.0?}, without writes {:.0} (nine tenths of it: {}), where memory has {:.2} to {:.2} times the filters",
-                all[0],
-                if keeps { "yes" } else { "no" },
-                least_of(&memory),
-                most_of(&memory),
-            ),
-            keeps,
-        )
-        .without_verdict(UNTOLD)
-        .unless(among.is_empty(), "no file was compacted")];
-    Ok(Findings::of(setting, [table], panels, claims))
+    let what = format!(
+        "I/Os of clustered lookups of absent keys saved with shares of writes of {shares:?}, at which files are \
+         compacted, %"
+    );
+    // As in the micro-benchmark's note on accounting.
+    let seen = format!(
+        "{among:.0?}, without writes {:.0} (nine tenths of it: {}), where memory has {:.2} to {:.2} times the filters",
+        all[0],
+        if keeps { "yes" } else { "no" },
+        table.least(FILTERS),
+        table.most(FILTERS),
+    );
+    let claim = Claim::told(what, "still remarkable improvement", seen, UNTOLD);
+    let claim = claim.unless(among.is_empty(), "no file was compacted");
+    let (title, x) = ("Lookups among overwrites", "share of writes");
+    let lines = [FASTER, FALSE_POSITIVES];
+    let panel = Panel::of_columns(title, &table, x, "times that without ElasticBF", &lines);
+    let setting = common::setting(lab, &base);
+    Ok(Findings::of(setting, [table], [panel], [claim]))
 }
 
 /// The workloads that mostly read, of which the slides speak.
@@ -226,34 +196,17 @@ pub(super) fn ycsb(lab: &mut Lab<'_>) -> Result<Findings> {
         };
         table.add([place, pair.columns(us)].concat());
     }
-    let gains = |named: bool| table.rows_of("read-dominant", named);
-    let named = gains(true).numbers(FASTER);
-    let mut claims = Vec::new();
+    let named = table.rows_of("read-dominant", true).numbers(FASTER);
     let what = "B, C and D (a point each): read throughput improves, device model";
-    claims.push(by_model(Claim::everywhere_but(
-        what,
-        named.len(),
-        named.iter().filter(|gain| **gain <= 1.0).count(),
-    )));
+    let improves = Claim::at_each(what, named.into_iter().map(|gain| gain > 1.0));
     // E reads no filter.
     let what = "A and F: times as fast as without, at least, device model";
     let others = ["A", "F"].map(|letter| table.rows_of("workload", letter).numbers(FASTER));
-    claims.push(by_model(Claim::goal_from(
-        what,
-        0.98,
-        least_of(&others.concat()),
-    )));
+    let others = Claim::goal_from(what, 0.98, least_of(&others.concat()));
+    let claims = [improves, others].map(by_model);
+    let (title, x) = ("YCSB with ElasticBF", "workload (1 is A, 6 is F)");
+    let y = "read throughput, times that without";
+    let panel = Panel::of_columns(title, &table, x, y, &[FASTER]);
     let setting = common::setting(lab, &base);
-    let (x, y) = (
-        "workload (1 is A, 6 is F)",
-        "read throughput, times that without",
-    );
-    let panels = vec![Panel::of_columns(
-        "YCSB with ElasticBF",
-        &table,
-        x,
-        y,
-        &[FASTER],
-    )];
-    Ok(Findings::of(setting, [table], panels, claims))
+    Ok(Findings::of(setting, [table], [panel], claims))
 }

@@ -12,7 +12,11 @@ struct Point {
 }
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let base = base(lab);
+    // Half the standard database, since there are many.
+    let base = Base {
+        entries: lab.scale.entries() / 2,
+        ..common::base(lab, common::WITH)
+    };
     // Of each the first value alone at the tiny scale.
     let most = lab.scale.tiny_or(1, usize::MAX);
     let mut table = Report::titled("Clustered lookups by setting");
@@ -27,7 +31,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             };
             (varied.set)(&mut point, value);
             let place = row! { "setting": varied.what, "value": point.value };
-            let pair = measure(lab, &point)?;
+            // The same files with units that stay and units that move.
+            let moving = &point.base.engine;
+            let pair = Pair::of([&format!("{moving}+still"), moving], |engine| {
+                let mix = Mix::lookups(point.positive, CLUSTERED);
+                let trial = common::trial(lab, &point.base, engine, point.memory, mix)?;
+                lab.measure(&trial)
+            })?;
             table.add([place, pair.columns(device_us)].concat());
         }
         let (own, y) = (table.rows_of("setting", varied.what), "times that without");
@@ -36,36 +46,15 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         panels.push(panel.over(varied.what));
     }
     let setting = common::setting(lab, &base);
-    let claims = vec![Claim::goal_to(
-        "reads with ElasticBF over those without, at any setting of the table",
-        1.0,
-        table.most(READS),
-    )];
+    let what = "reads with ElasticBF over those without, at any setting of the table";
+    let claim = Claim::goal_to(what, 1.0, table.most(READS));
     // As in the micro-benchmark's note on accounting.
     let memory = format!(
         "At these settings memory has {:.2} to {:.2} times the filters that it has without ElasticBF.",
         table.least(FILTERS),
         table.most(FILTERS),
     );
-    Ok(Findings::of(setting, [table], panels, claims).noting(vec![memory]))
-}
-
-/// The same files with units that move and units that stay.
-fn measure(lab: &mut Lab<'_>, point: &Point) -> Result<Pair> {
-    let moving = &point.base.engine;
-    Pair::of([&format!("{moving}+still"), moving], |engine| {
-        let mix = Mix::lookups(point.positive, CLUSTERED);
-        let trial = common::trial(lab, &point.base, engine, point.memory, mix)?;
-        lab.measure(&trial)
-    })
-}
-
-/// Half the standard database, since there are many.
-fn base(lab: &Lab<'_>) -> Base {
-    Base {
-        entries: lab.scale.entries() / 2,
-        ..common::base(lab, common::WITH)
-    }
+    Ok(Findings::of(setting, [table], panels, [claim]).noting(vec![memory]))
 }
 
 /// Something that is varied.

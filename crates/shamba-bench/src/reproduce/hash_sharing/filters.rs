@@ -27,10 +27,11 @@ fn effort(lab: &Lab<'_>) -> Effort {
 
 /// The same in words: filters of keys of which `what` is to be said.
 fn in_words(lab: &Lab<'_>, what: &str) -> String {
-    let Effort {
-        filters, lookups, ..
-    } = effort(lab);
-    format!("{filters} filters of {KEYS} random keys{what}, {lookups} absent keys each.")
+    let effort = effort(lab);
+    format!(
+        "{} filters of {KEYS} random keys{what}, {} absent keys each.",
+        effort.filters, effort.lookups
+    )
 }
 
 /// What filters of a form answer.
@@ -45,14 +46,14 @@ fn ask(
     forms: &[Setting],
     effort: Effort,
 ) -> Result<Vec<(Setting, Seen)>> {
-    let each = |form: &Setting| {
-        let form = *form;
-        let of = move |&derive: &Derive| Setting { derive, ..form };
-        ways.iter().map(of)
-    };
-    let all = forms.iter().flat_map(each);
-    all.map(|form| Ok((form, ask_one(lab, form, effort)?)))
-        .collect()
+    let mut all = Vec::new();
+    for &form in forms {
+        for &derive in ways {
+            let form = Setting { derive, ..form };
+            all.push((form, ask_one(lab, form, effort)?));
+        }
+    }
+    Ok(all)
 }
 
 /// A column of a table over another, a line for each way.
@@ -81,10 +82,7 @@ pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
         ..STANDARD
     };
     let mut findings = rates(lab, &WHOLE, form, ["keys of 512 B", "false positives"])?;
-    let filters = in_words(lab, " of 512 B, 10 bits per key, 7 positions");
-    findings.setting = format!(
-        "{filters} Rotation by 17 of 64 bits (the paper's code rotates 64 bits as if they were 32); CityHash left out."
-    );
+    findings.setting = in_words(lab, " of 512 B, 10 bits per key, 7 positions");
     Ok(findings)
 }
 
@@ -104,8 +102,7 @@ const IN_UNITS: Setting = Setting {
 pub(super) fn table_3(lab: &mut Lab<'_>) -> Result<Findings> {
     let names = ["seven units", "false positives of seven units"];
     let mut findings = rates(lab, &UNITS, IN_UNITS, names)?;
-    let filters = in_words(lab, ", 10 bits per key in 7 units of one position");
-    findings.setting = format!("{filters} CityHash left out.");
+    findings.setting = in_words(lab, ", 10 bits per key in 7 units of one position");
     Ok(findings)
 }
 
@@ -115,12 +112,10 @@ fn beside(form: Setting, paper: f64, measured: f64, error: f64) -> Claim {
     let theory = form.theory() * 100.0;
     let what = format!("false positives, {}, %", form.derive.name());
     let [theirs, ours] = [paper, measured].map(|rate| (rate - theory).abs());
-    Claim::figure(what, paper, measured).because(
-        ours <= 3.0 * error && ours < theirs,
-        format!(
-            "ours is the theory's {theory:.3} % within three standard errors of {error:.3}, the paper's {theirs:.3} away"
-        ),
-    )
+    let cause = format!(
+        "ours is the theory's {theory:.3} % within three standard errors of {error:.3}, the paper's {theirs:.3} away"
+    );
+    Claim::figure(what, paper, measured).because(ours <= 3.0 * error && ours < theirs, cause)
 }
 
 /// Rates of the paper beside ours, with the names of the form and of the panel.
@@ -131,9 +126,8 @@ fn rates(
     [name, title]: [&str; 2],
 ) -> Result<Findings> {
     let mut table = Report::titled(format!("False positives of empty lookups, percent; {name}"));
-    let mut lines = ["paper", "measured", "theory"].map(Series::new);
     let mut claims = Vec::new();
-    for (x, &(derive, paper)) in (1..).map(f64::from).zip(paper) {
+    for &(derive, paper) in paper {
         let form = Setting { derive, ..form };
         let effort = effort(lab);
         let seen = ask_one(lab, form, effort)?;
@@ -144,9 +138,6 @@ fn rates(
             let what = "false positives with the engine's positions over the theory's";
             claims.push(Claim::goal_to(what, 1.1, rate / theory));
         }
-        for (line, rate) in lines.iter_mut().zip([paper, Some(rate), Some(theory)]) {
-            line.points.extend(rate.map(|rate| (x, rate)));
-        }
         table.add(row! {
             "hashes": derive.name(),
             "paper %": paper,
@@ -155,6 +146,8 @@ fn rates(
             "theory %": theory,
         });
     }
+    let line = |name| Series::by_row(name, &table, &format!("{name} %"));
+    let lines = ["paper", "measured", "theory"].map(line);
     let (x, y) = ("row of the table", "false positives, %");
     let panel = Panel::new(title, x, y, lines);
     Ok(Findings::of("", [table], [panel], claims))
@@ -184,22 +177,23 @@ pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut panel = drawn(&table, [axes[0], "measured"], "false positives", axes);
     let theory = forms.map(|form| (form.bits_per_key, form.theory()));
     panel.series.push(Series::of("theory", theory));
-    let off = |ways: &[Derive]| {
-        let off = |(form, seen): &&(Setting, Seen)| {
+    let near = |ways: &[Derive]| -> Vec<bool> {
+        let own = all.iter().filter(|(form, _)| ways.contains(&form.derive));
+        let near = own.map(|(form, seen)| {
             let away = (seen.rate - form.theory()).abs();
-            ways.contains(&form.derive) && away > 0.1 * form.theory() + 3.0 * seen.error
-        };
-        (ways.len() * forms.len(), all.iter().filter(off).count())
+            away <= 0.1 * form.theory() + 3.0 * seen.error
+        });
+        near.collect()
     };
-    let (rotated, ours) = (off(&[MURMUR, MD5]), off(&[ENGINE]));
-    let setting = in_words(lab, " of 64 B");
-    let mut claims = Vec::new();
     let what = "one hash rotated: within a tenth of the theory, and three standard errors";
-    claims.push(Claim::everywhere_but(what, rotated.0, rotated.1));
+    let rotated = Claim::at_each(what, near(&[MURMUR, MD5]));
     let what = "the engine's positions: within a tenth of the theory, and three standard errors";
-    let seen = format!("off at {} of {}", ours.1, ours.0);
-    claims.push(Claim::statement(what, "at every point", seen, ours.1 == 0).as_goal());
-    Ok(Findings::of(setting, [table], [panel], claims))
+    let ours = near(&[ENGINE]);
+    let off = ours.iter().filter(|near| !**near).count();
+    let seen = format!("off at {off} of {}", ours.len());
+    let ours = Claim::statement(what, "at every point", seen, off == 0).as_goal();
+    let setting = in_words(lab, " of 64 B");
+    Ok(Findings::of(setting, [table], [panel], [rotated, ours]))
 }
 
 /// Bytes of a key.
@@ -227,12 +221,8 @@ fn times<const N: usize>(
         row! { "key B": form.key_size, "hashes": form.derive.name(), "ns": seen.ns }
     });
     let title = format!("lookups of absent keys in {place}");
-    let panel = drawn(
-        &table,
-        ["key B", "ns"],
-        &title,
-        ["bytes of a key", "ns per lookup"],
-    );
+    let axes = ["bytes of a key", "ns per lookup"];
+    let panel = drawn(&table, ["key B", "ns"], &title, axes);
     let of = |way| {
         let of = all.iter().filter(|(form, _)| form.derive == way);
         of.map(|(_, seen)| seen.ns).collect()
@@ -244,20 +234,17 @@ pub(super) fn figure_4(lab: &mut Lab<'_>) -> Result<Findings> {
     let ways = [Derive::Independent, MD5, MURMUR, ENGINE];
     let ([seven, md5, murmur, ours], mut findings) = times(lab, ways, STANDARD, "one filter")?;
     let saved: Vec<f64> = seven.iter().zip(&murmur).map(|(a, b)| a - b).collect();
-    let unordered = |&at: &usize| murmur[at] >= md5[at] || md5[at] >= seven[at];
     let what = "nanoseconds that one MurmurHash64 saves over seven functions, keys of 8 to 512 B (no step down by a tenth)";
     let seen = format!("{saved:.0?}");
     let holds = saved.is_sorted_by(|a, b| *b >= 0.9 * a) && saved[LAST] > saved[0];
-    let claim = Claim::statement(what, "increases as the key size grows", seen, holds);
-    findings.claims.push(claim);
+    let saves = Claim::statement(what, "increases as the key size grows", seen, holds);
     let what =
         "MD5 rotated takes less than seven functions, and MurmurHash64 less again, by key size";
-    let claim = Claim::everywhere_but(what, SIZES.len(), (0..=LAST).filter(unordered).count());
-    findings.claims.push(claim);
+    let ordered = |at: usize| murmur[at] < md5[at] && md5[at] < seven[at];
+    let ordered = Claim::at_each(what, (0..=LAST).map(ordered));
     let what = "time with the engine's positions (XXH3) over MurmurHash64 rotated, keys of 512 B";
-    findings
-        .claims
-        .push(Claim::goal_to(what, 1.0, ours[LAST] / murmur[LAST]));
+    let own = Claim::goal_to(what, 1.0, ours[LAST] / murmur[LAST]);
+    findings.claims.extend([saves, ordered, own]);
     Ok(findings)
 }
 
@@ -267,25 +254,23 @@ pub(super) fn figure_5(lab: &mut Lab<'_>) -> Result<Findings> {
     // The slower of the two.
     let double: Vec<f64> = xxh.iter().zip(&crc).map(|(a, b)| a.max(*b)).collect();
     let ratios: Vec<f64> = double.iter().zip(&rotated).map(|(a, b)| a / b).collect();
-    let most = ratios.iter().copied().fold(0.0, f64::max);
     let batches = lab.scale.pick(3, 51, 301, 301);
     let hashes = [Hash::Murmur64, Hash::Xxh64, Hash::Crc];
     let [murmur, xxh, crc] = micro::hashes_ns(lab, hashes, SIZES[LAST], batches)?;
     let two = (murmur + xxh.max(crc)) / murmur;
     let what = "time with double hashing (the slower of XXH64 and CRC-32C second) over rotation, by key size";
-    findings.claims.push(Claim::up_to(what, 3.0, &ratios)
-            .because(
-                (two - most).abs() <= 0.2 * (3.0 - most),
-                format!(
-                    "the second hash costs less here than the first: XXH64 {xxh:.0} ns and CRC-32C {crc:.0} ns for keys \
-                     of 512 B beside MurmurHash64's {murmur:.0} ns, so that two hashes take {two:.2} times as long as one; \
-                     in the paper XXHash took 3.7 times as long as MurmurHash64 (Table 1)"
-                ),
-            ));
+    let cause = format!(
+        "the second hash costs less here than the first: XXH64 {xxh:.0} ns and CRC-32C {crc:.0} ns for keys \
+         of 512 B beside MurmurHash64's {murmur:.0} ns, so that two hashes take {two:.2} times as long as one; \
+         in the paper XXHash took 3.7 times as long as MurmurHash64 (Table 1)"
+    );
+    let most = most_of(&ratios);
+    let checked = (two - most).abs() <= 0.2 * (3.0 - most);
+    let slower = Claim::up_to(what, 3.0, &ratios).because(checked, cause);
     let what = "times as quick as the slower double hashing, keys of 8 and of 512 B (by more than a tenth, our limit)";
     let (small, large) = (ratios[0], ratios[LAST]);
     let seen = format!("{small:.2}, {large:.2}");
-    let claim = Claim::statement(what, "more for larger keys", seen, large > 1.1 * small);
-    findings.claims.push(claim);
+    let more = Claim::statement(what, "more for larger keys", seen, large > 1.1 * small);
+    findings.claims.extend([slower, more]);
     Ok(findings)
 }

@@ -1,6 +1,6 @@
 //! Figures 8 to 14: the gain of hash sharing by what varies.
-use super::lookups::{self, GAIN, Points, Sweep};
-use super::tree::{Cell, FAST_SSD, NVM, PCIE_SSD, Place, RAM, RESIDENT, SATA_SSD, name};
+use super::lookups::{self, GAIN, Number, Points, Sweep};
+use super::tree::{Cell, FAST_SSD, NVM, PCIE_SSD, Place, RAM, RESIDENT, SATA_SSD};
 use crate::reproduce::prelude::*;
 
 /// A tree for each number of bytes of a key, all with entries of `entry` bytes.
@@ -78,18 +78,17 @@ pub(super) fn figure_8(lab: &mut Lab<'_>) -> Result<Findings> {
     let (keys, mut levels) = (keys.measure(lab)?, BY_LEVELS.measure(lab)?);
     let tables = [keys.table(), levels.table()];
     let mut panels = keys.gains();
-    panels.push(levels.hashes(RAM));
+    let hashes: [Number; 2] = [|of| of.seen.each_hashes, |of| of.seen.shared_hashes];
+    panels.push(levels.both(RAM, "hashes counted", "hashes per empty lookup", hashes));
     panels.extend(levels.gains());
     panels.push(keys.times(FAST_SSD));
     // What fewer levels than the paper's have is told, and not judged.
     levels.all.retain(|point| point.seen.levels >= PAPER_LEVELS);
     let what = "gain by key size, fast-pcie-ssd (a device model), %";
-    let mut claims = Vec::new();
-    claims.push(Claim::up_to(what, 23.0, &keys.each(FAST_SSD, |seen| seen.gain)).by_model());
-    claims.extend(keys.trends().chain(levels.trends()));
-    let entries = "Entries of 2 KB in (a); in (b) of 528 B, with a buffer of 21 KiB.";
-    let setting = lookups::setting(lab, entries);
-    Ok(Findings::of(setting, tables, panels, claims))
+    let gain = Claim::up_to(what, 23.0, &keys.each(FAST_SSD, |seen| seen.gain)).by_model();
+    let trends = keys.trends().chain(levels.trends());
+    let claims = std::iter::once(gain).chain(trends);
+    Ok(Findings::of(lookups::setting(lab), tables, panels, claims))
 }
 
 /// A part that is negligible, in percent: the paper gives no number.
@@ -107,16 +106,14 @@ pub(super) fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
         course: "diminishes for smaller keys",
         ..BY_KEY
     };
-    let (points, mut findings) = sweep.findings(lab, "Here entries have 512 B.")?;
-    let shares = points.each(RAM, |seen| seen.hashing()[0]);
-    let hashing = shares.first().copied().unwrap_or(f64::NAN);
+    let (points, mut findings) = sweep.findings(lab)?;
+    let hashing = points.each(RAM, |seen| seen.hashing()[0])[0];
     let what = format!(
         "share of a lookup without sharing that is hashing, keys of 8 B, ram, % (under {LITTLE})"
     );
     let seen = format!("{hashing:.1}");
-    findings
-        .claims
-        .push(Claim::statement(what, "negligible", seen, hashing < LITTLE));
+    let little = Claim::statement(what, "negligible", seen, hashing < LITTLE);
+    findings.claims.push(little);
     findings.panels.push(points.times(FAST_SSD));
     Ok(findings)
 }
@@ -126,15 +123,9 @@ const ZIPF: Distribution = Distribution::Zipf(0.99);
 pub(super) fn figure_10(lab: &mut Lab<'_>) -> Result<Findings> {
     let skewed = Sweep {
         title: "Zipfian lookups",
-        trees: |scale, base| {
-            let distribution = ZIPF;
-            large_entries(
-                scale,
-                Cell {
-                    distribution,
-                    ..base
-                },
-            )
+        trees: |scale, mut base| {
+            base.distribution = ZIPF;
+            large_entries(scale, base)
         },
         paper: &[("gain at keys of 1 KB", FAST_SSD, 1024.0, 60.0)],
         course: "increases (the paper: steeply, which is not judged)",
@@ -144,42 +135,30 @@ pub(super) fn figure_10(lab: &mut Lab<'_>) -> Result<Findings> {
         title: "Uniform lookups, the same keys",
         ..BY_KEY
     };
-    let here = "Here entries have 2 KB, and keys are asked for by Zipf's law (0.99), popular ones scattered; which keys \
-                are popular decides how many false positives there are.";
-    let (skewed, mut findings) = skewed.findings(lab, here)?;
+    let (skewed, mut findings) = skewed.findings(lab)?;
     let uniform = uniform.measure(lab)?;
     findings.tables.push(uniform.table());
     let higher = |device: &Place| skewed.higher_at_the_end(&uniform, *device);
-    findings
-        .claims
-        .extend(BY_KEY.devices.iter().filter_map(higher));
-    let [rates, even] = [ZIPF, Distribution::Uniform].map(|of| choices(lab, of));
-    let (rates, even) = (rates?, even?);
+    let higher = BY_KEY.devices.iter().filter_map(higher);
+    findings.claims.extend(higher);
+    let (rates, even) = (choices(lab, ZIPF)?, choices(lab, Distribution::Uniform)?);
     let title = "False positives by the choice of the popular keys, %";
     let by_choice = (1u32..).zip(rates.iter().zip(&even));
-    findings
-        .tables
-        .push(Report::of(title, by_choice, |(choice, (zipf, uniform))| {
-            row! { "choice": choice, "Zipfian lookups": *zipf, "uniform lookups": *uniform }
-        }));
+    let by_choice = Report::of(title, by_choice, |(choice, (zipf, uniform))| {
+        row! { "choice": choice, "Zipfian lookups": *zipf, "uniform lookups": *uniform }
+    });
+    findings.tables.push(by_choice);
     let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    findings.claims.extend([
-        Claim::figure(
-            format!(
-                "false positives of Zipfian lookups, mean of {} choices of the popular keys, %",
-                rates.len()
-            ),
-            0.08,
-            mean(&rates),
-        )
-        .without_verdict("the paper tells neither how skewed its lookups are nor how many choices of popular keys it has, and \
-                          which keys are popular decides whether they pass (the table)"),
-        Claim::figure(
-            "false positives of uniform lookups of the same trees, %",
-            0.8,
-            mean(&even),
-        ),
-    ]);
+    let what = format!(
+        "false positives of Zipfian lookups, mean of {} choices of the popular keys, %",
+        rates.len()
+    );
+    let untold = "the paper tells neither how skewed its lookups are nor how many choices of popular keys it has, and \
+                  which keys are popular decides whether they pass (the table)";
+    let skewed = Claim::figure(what, 0.08, mean(&rates)).without_verdict(untold);
+    let what = "false positives of uniform lookups of the same trees, %";
+    let uniform = Claim::figure(what, 0.8, mean(&even));
+    findings.claims.extend([skewed, uniform]);
     Ok(findings)
 }
 
@@ -213,11 +192,8 @@ pub(super) fn figure_11(lab: &mut Lab<'_>) -> Result<Findings> {
         part: "",
         devices: &DEVICES,
         trees: |_, base| vec![base],
-        at: |cell, seen| {
-            let slower = cell
-                .devices
-                .iter()
-                .position(|device| *device == seen.device);
+        at: |_, seen| {
+            let slower = DEVICES.iter().position(|device| *device == seen.device);
             slower.map_or(f64::NAN, |slower| slower as f64 + 1.0)
         },
         // In memory also the figure of Figures 12 and 14: it is judged once.
@@ -226,12 +202,7 @@ pub(super) fn figure_11(lab: &mut Lab<'_>) -> Result<Findings> {
         course: "increases as the storage latency reduces",
         rising: &[&DEVICES],
     };
-    let devices = format!(
-        "Devices from 1 to {}: {}; memory is a RAM disk, resident has all data in the engine's cache.",
-        DEVICES.len(),
-        DEVICES.map(name).join(", ")
-    );
-    let (points, mut findings) = sweep.findings(lab, &devices)?;
+    let (points, mut findings) = sweep.findings(lab)?;
     let lines = points.gain_lines(&DEVICES);
     let axis = "device, from slow to fast";
     findings.panels = vec![Panel::new("gain by device", axis, GAIN, lines)];
@@ -259,14 +230,13 @@ pub(super) fn figure_12(lab: &mut Lab<'_>) -> Result<Findings> {
         course: "increases",
         rising: &[&[FAST_SSD], &[RAM]],
     };
-    let (points, mut findings) = sweep.findings(lab, "")?;
+    let (points, mut findings) = sweep.findings(lab)?;
     let reads = points.each(RAM, |seen| seen.reads);
     let what = "reads of an empty lookup by bits per key";
     let seen = format!("{reads:.4?}");
     let holds = reads.is_sorted_by(|a, b| a > b);
-    findings
-        .claims
-        .push(Claim::statement(what, "fewer with more bits", seen, holds));
+    let fewer = Claim::statement(what, "fewer with more bits", seen, holds);
+    findings.claims.push(fewer);
     Ok(findings)
 }
 
@@ -312,7 +282,7 @@ pub(super) fn figure_14(lab: &mut Lab<'_>) -> Result<Findings> {
 }
 
 fn timed(sweep: &Sweep, lab: &mut Lab<'_>) -> Result<Findings> {
-    let (points, mut findings): (Points, _) = sweep.findings(lab, "")?;
+    let (points, mut findings): (Points, _) = sweep.findings(lab)?;
     let times = sweep.devices.iter().map(|device| points.times(*device));
     findings.panels.extend(times);
     Ok(findings)

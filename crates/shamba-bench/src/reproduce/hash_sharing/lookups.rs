@@ -20,6 +20,9 @@ const MURMUR_KIB: f64 = 235.0;
 /// The axis of a gain: axes begin at 0.
 pub(super) const GAIN: &str = "gain, % (less than 0 as 0)";
 
+/// The line of the model with the paper's hash.
+const PAPERS_HASH: &str = "model with the paper's hash times";
+
 /// What MurmurHash64 of a key of so many bytes takes in the paper, in nanoseconds.
 pub(super) fn murmur_ns(key: usize) -> f64 {
     MURMUR_KIB * key as f64 / 1024.0
@@ -47,21 +50,20 @@ pub(super) fn base(lab: &Lab<'_>, devices: &[Place]) -> Cell {
     }
 }
 
-/// The setting in a sentence, and what a figure has otherwise.
-pub(super) fn setting(lab: &Lab<'_>, otherwise: &str) -> String {
+/// The setting in a sentence.
+pub(super) fn setting(lab: &Lab<'_>) -> String {
     let base = base(lab, &[]);
-    let common = format!(
+    format!(
         "Keys of {} B and values of {} B, {} levels (T = 2, about {} MiB; the paper: T = 10, 22 GB), Bloom filters of \
          10 bits per key, XXH3, where nothing else is said. Both ways look the same keys up in one process, in \
          batches of {} that alternate; times are medians, the gain is of the pairs. Devices are modelled: what they \
-         take is added (fast-pcie-ssd: the paper's 10 us a page). {otherwise}",
+         take is added (fast-pcie-ssd: the paper's 10 us a page).",
         base.key,
         base.value,
         base.levels,
         base.data >> 20,
         base.batch,
-    );
-    common.trim_end().to_owned()
+    )
 }
 
 /// Measures a tree, unless another figure has: each device, and each share of empty lookups.
@@ -107,8 +109,9 @@ pub(super) struct Points {
     pub(super) all: Vec<Point>,
 }
 
-/// A line of a panel: its name, and what it shows of a point.
-type Line = (&'static str, fn(&Point) -> f64);
+/// A number of a point, and a line of a panel that shows it.
+pub(super) type Number = fn(&Point) -> f64;
+type Line = (&'static str, Number);
 
 impl Point {
     /// The gain in percent by the model (Eq. 4 for the levels of the tree, at the false-positive
@@ -167,13 +170,9 @@ impl Sweep {
     }
 
     /// A figure that is this sweep alone.
-    pub(super) fn findings(
-        &self,
-        lab: &mut Lab<'_>,
-        otherwise: &str,
-    ) -> Result<(Points, Findings)> {
+    pub(super) fn findings(&self, lab: &mut Lab<'_>) -> Result<(Points, Findings)> {
         let points = self.measure(lab)?;
-        let (setting, tables) = (setting(lab, otherwise), [points.table()]);
+        let (setting, tables) = (setting(lab), [points.table()]);
         let findings = Findings::of(setting, tables, points.gains(), points.claims()?);
         Ok((points, findings))
     }
@@ -210,7 +209,7 @@ impl Points {
     }
 
     /// A panel of both ways: what each has of a lookup, without sharing first.
-    fn both(&self, device: Place, what: &str, y: &str, of: [fn(&Point) -> f64; 2]) -> Panel {
+    pub(super) fn both(&self, device: Place, what: &str, y: &str, of: [Number; 2]) -> Panel {
         let title = format!("{}{what}", self.sweep.part);
         let lines = [("a hash for each table", of[0]), ("hash sharing", of[1])];
         Panel::new(title, self.sweep.axis, y, self.lines(&[device], &lines))
@@ -218,15 +217,9 @@ impl Points {
 
     /// The times of both ways.
     pub(super) fn times(&self, device: Place) -> Panel {
-        let times: [fn(&Point) -> f64; 2] = [|of| of.seen.each_us, |of| of.seen.shared_us];
+        let times: [Number; 2] = [|of| of.seen.each_us, |of| of.seen.shared_us];
         let title = format!("lookups, {}", name(device));
         self.both(device, &title, "us per lookup", times)
-    }
-
-    /// The hashes of both ways.
-    pub(super) fn hashes(&self, device: Place) -> Panel {
-        let hashes: [fn(&Point) -> f64; 2] = [|of| of.seen.each_hashes, |of| of.seen.shared_hashes];
-        self.both(device, "hashes counted", "hashes per empty lookup", hashes)
     }
 
     /// The gain on devices: measured, by the model, and by the model with the paper's hash; beside
@@ -235,14 +228,12 @@ impl Points {
         let lines: [Line; 3] = [
             ("measured", |of| of.seen.gain.max(0.0)),
             ("model", |of| of.model()[0].max(0.0)),
-            ("model with the paper's hash times", |of| {
-                of.model()[1].max(0.0)
-            }),
+            (PAPERS_HASH, |of| of.model()[1].max(0.0)),
         ];
         let mut lines = self.lines(devices, &lines);
         let paper = (self.sweep.paper.iter()).filter(|(_, device, ..)| devices.contains(device));
-        let paper = Series::of("paper", paper.map(|&(.., x, gain)| (x, gain)));
-        lines.extend((!paper.points.is_empty()).then_some(paper));
+        lines.push(Series::of("paper", paper.map(|&(.., x, gain)| (x, gain))));
+        lines.retain(|line| !line.points.is_empty());
         lines
     }
 
@@ -277,10 +268,7 @@ impl Points {
             "gain with the longest keys, Zipf over uniform lookups, {}, %",
             place(device)
         );
-        let seen = format!(
-            "{:.1} ± {:.1}, uniform {:.1} ± {:.1}",
-            own.gain, own.uncertain, theirs.gain, theirs.uncertain
-        );
+        let seen = format!("{}, uniform {}", own.gain(), theirs.gain());
         let more = own.gain - theirs.gain;
         let claim = Claim::statement(what, "higher", seen, more > apart);
         let unclear = "the gains differ by less than they are uncertain by";
@@ -301,15 +289,12 @@ impl Points {
             if let [first, .., last] = &places[..] {
                 places = vec![format!("{first} to {last}")];
             }
-            let gains: Vec<String> = (points.iter())
-                .map(|point| format!("{:.1} ± {:.1}", point.seen.gain, point.seen.uncertain))
-                .collect();
             let what = format!("{}, {}, %", self.sweep.trend, places.concat());
             let (course, holds) = (self.sweep.course, grows && !falls);
-            let mut seen = gains.join(", ");
+            let mut seen = joined(points.iter().map(|point| point.seen.gain()));
             if devices.len() == 1 {
-                let at: Vec<String> = points.iter().map(|point| point.x.to_string()).collect();
-                seen += &format!(" ({} {})", self.sweep.axis, at.join(", "));
+                let at = joined(points.iter().map(|point| point.x.to_string()));
+                seen += &format!(" ({} {at})", self.sweep.axis);
             }
             let claim = Claim::statement(what, course, seen, holds);
             let unclear = "the gains at both ends differ by less than they are uncertain by";
@@ -333,8 +318,8 @@ fn gain(what: &str, paper: f64, point: &Point) -> Claim {
         seen.key,
         murmur_ns(seen.key)
     );
-    let claim = Claim::figure(what, paper, seen.gain)
-        .because(near(own, seen.gain) && near(with_murmur, paper), cause);
+    let other_hash = near(own, seen.gain) && near(with_murmur, paper);
+    let claim = Claim::figure(what, paper, seen.gain).because(other_hash, cause);
     by(claim, &[seen.device])
 }
 
@@ -346,14 +331,9 @@ fn place(device: Place) -> String {
 
 /// The claim, by the model where one of its devices is one.
 fn by(claim: Claim, devices: &[Place]) -> Claim {
-    if devices
-        .iter()
-        .flatten()
-        .any(|device| device.model().is_some())
-    {
-        claim.by_model()
-    } else {
-        claim
+    match devices.iter().flatten().find_map(|device| device.model()) {
+        Some(_) => claim.by_model(),
+        None => claim,
     }
 }
 
@@ -366,20 +346,14 @@ mod tests {
         Point {
             x: 0.0,
             seen: Measured {
-                device: None,
                 empty: 1.0,
                 key: 1024,
                 levels,
                 shared_us: 0.735,
-                each_us: 1.7,
-                gain: 50.0,
-                uncertain: 0.0,
-                shared_hashes: 1.0,
-                each_hashes: 5.0,
                 tables: 5.0,
-                reads: 0.0,
                 false_positives: 0.82,
                 hash_ns,
+                ..Measured::default()
             },
         }
     }

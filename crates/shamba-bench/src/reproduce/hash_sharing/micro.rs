@@ -1,8 +1,7 @@
 //! One Bloom filter and hash functions outside the engine: how long a hash takes, how often a
 //! filter errs by the way its positions are derived, and how long a lookup takes. One thread.
-use crate::report::median;
 use crate::reproduce::prelude::*;
-use crate::workload::{Random, random};
+use crate::workload::Random;
 use md5::Digest as _;
 use rand_xoshiro::rand_core::Rng as _;
 use shamba_model::fpr;
@@ -229,38 +228,33 @@ pub(super) fn keys(size: usize, count: usize, random: &mut Random) -> Vec<Vec<u8
     (0..count).map(key).collect()
 }
 
-/// Nanoseconds to hash a key of so many bytes: median over batches of different keys in the
-/// processor's cache.
-pub(super) fn hash_ns(hash: Hash, size: usize, batches: usize, seed: u64) -> f64 {
-    let keys = keys(size, 16, &mut random(seed, size as u64));
-    let rounds = 64;
-    let mut times = Vec::new();
-    for _ in 0..batches.max(1) {
-        let start = Instant::now();
-        for _ in 0..rounds {
-            for key in &keys {
-                black_box(hash.of(black_box(key)));
-            }
-        }
-        times.push(start.elapsed().as_secs_f64() * 1e9 / (rounds * keys.len()) as f64);
-    }
-    median(&times).unwrap_or(f64::NAN)
-}
-
-/// The same of several, measured once.
+/// Nanoseconds to hash a key of so many bytes by each of these, measured once: median over batches
+/// of different keys in the processor's cache.
 pub(super) fn hashes_ns<const N: usize>(
     lab: &mut Lab<'_>,
     hashes: [Hash; N],
     size: usize,
     batches: usize,
 ) -> Result<[f64; N]> {
-    let mut times = [f64::NAN; N];
-    for (time, hash) in times.iter_mut().zip(hashes) {
+    const ROUNDS: usize = 64;
+    let mut all = [f64::NAN; N];
+    for (ns, hash) in all.iter_mut().zip(hashes) {
         let asked = (hash, size, batches, lab.seed);
-        let measure = || hash_ns(hash, size, batches, asked.3);
-        *time = lab.measured("hash", &asked, |_| Ok(measure()))?;
+        *ns = lab.measured("hash", &asked, |lab| {
+            let keys = keys(size, 16, &mut random(lab.seed, size as u64));
+            let times = (0..batches.max(1)).map(|_| {
+                let start = Instant::now();
+                for _ in 0..ROUNDS {
+                    for key in &keys {
+                        black_box(hash.of(black_box(key)));
+                    }
+                }
+                start.elapsed().as_secs_f64() * 1e9 / (ROUNDS * keys.len()) as f64
+            });
+            Ok(median(&times.collect::<Vec<_>>()).unwrap_or(f64::NAN))
+        })?;
     }
-    Ok(times)
+    Ok(all)
 }
 
 /// How many filters of [`KEYS`] keys are made, and how many absent keys each is asked for.

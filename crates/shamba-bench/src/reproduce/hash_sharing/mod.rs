@@ -1,5 +1,4 @@
 //! "Reducing Bloom Filter CPU Overhead in LSM-Trees on Modern Storage Devices" (hash sharing).
-mod figure_6;
 mod filters;
 mod gains;
 mod hashing;
@@ -23,7 +22,7 @@ pub(super) const ALL: &[(&str, Run)] = &[
     ("hash-sharing-figure-3", filters::figure_3),
     ("hash-sharing-figure-4", filters::figure_4),
     ("hash-sharing-figure-5", filters::figure_5),
-    ("hash-sharing-figure-6", figure_6::run),
+    ("hash-sharing-figure-6", hashing::figure_6),
     ("hash-sharing-figure-8", gains::figure_8),
     ("hash-sharing-figure-9", gains::figure_9),
     ("hash-sharing-figure-10", gains::figure_10),

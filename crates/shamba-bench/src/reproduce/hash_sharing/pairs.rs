@@ -34,7 +34,7 @@ const WARM_UP: u64 = 3000;
 const WARM_UP_PER_FILE: u64 = 8;
 
 /// A point: one tree, one device, one share of empty lookups. Counts are of one lookup.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Measured {
     pub(super) device: Place,
     pub(super) empty: f64,
@@ -68,6 +68,11 @@ impl Measured {
         let total = self.each_us * 1e3;
         let [ours, murmur] = [self.hash_ns, murmur_ns(self.key)].map(|ns| ns * self.each_hashes);
         [ours / total, murmur / (total - ours + murmur)].map(|share| share * 100.0)
+    }
+
+    /// The gain in words, with how far from it the truth may lie.
+    pub(super) fn gain(&self) -> String {
+        format!("{:.1} ± {:.1}", self.gain, self.uncertain)
     }
 }
 
@@ -247,10 +252,8 @@ impl<'a> Pair<'a> {
     fn counted(&self) -> ([Counters; 2], f64) {
         let charged = self.meter.as_ref().map(MeteredFs::counts);
         let us = charged.map_or(0.0, |counts| counts.device_ns as f64 / 1e3);
-        (
-            self.sides.each_ref().map(|side| side.db.stats().counters),
-            us,
-        )
+        let counters = self.sides.each_ref().map(|side| side.db.stats().counters);
+        (counters, us)
     }
 
     /// One repetition of one point.
@@ -268,10 +271,8 @@ impl<'a> Pair<'a> {
             }
             let batch = draw();
             let first = number % 2;
-            let mut us = [
-                self.look_up(first, &batch)?,
-                self.look_up(1 - first, &batch)?,
-            ];
+            let us = self.look_up(first, &batch)?;
+            let mut us = [us, self.look_up(1 - first, &batch)?];
             us.rotate_left(first);
             saved.push(us[1] - us[0]);
             for (all, us) in samples.us.iter_mut().zip(us) {
@@ -311,8 +312,7 @@ impl Samples {
         let saved: Vec<f64> = pairs.map(|(shared, each)| each - shared).collect();
         let saving = median(&saved).unwrap_or(0.0);
         let each_us = shared_us + saving;
-        let between = self.savings.iter().copied().fold(f64::MIN, f64::max)
-            - self.savings.iter().copied().fold(f64::MAX, f64::min);
+        let between = most_of(&self.savings) - least_of(&self.savings);
         let [counts, without] = &self.counts;
         let in_vain = (counts.tables - counts.found).max(1);
         Measured {
@@ -395,10 +395,8 @@ mod tests {
         for point in &points {
             let (shared, each) = (point.shared_hashes, point.each_hashes);
             assert!((0.9..=1.0).contains(&shared), "{point:?}");
-            assert!(
-                each >= shared && each <= f64::from(point.levels),
-                "{point:?}"
-            );
+            let most = f64::from(point.levels);
+            assert!((shared..=most).contains(&each), "{point:?}");
             assert!(point.empty < 1.0 || each > 1.9, "{point:?}");
             let reads = point.device != RESIDENT && point.empty == 0.0;
             assert!(!reads || point.reads > 0.3, "little is read: {point:?}");
@@ -417,8 +415,9 @@ mod tests {
         for (number, asked) in [(8, 9), (9, 8), (8, 10)] {
             assert!(ask(&pair, number, asked).is_err(), "{number} {asked}");
         }
+        let value = 17;
         let longer = Cell {
-            value: 17,
+            value,
             ..cell.clone()
         };
         pair.cell = &longer;

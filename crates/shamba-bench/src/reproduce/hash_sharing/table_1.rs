@@ -38,16 +38,15 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let hashes = FUNCTIONS.map(|(hash, _)| hash);
     let times = micro::hashes_ns(lab, hashes, KEY, batches)?;
     let [xxh3, .., murmur, _, _] = times;
-    let mut claims = Vec::new();
     let what = "MurmurHash64 of 1 KB over copying a page in memory";
-    claims.push(Claim::figure(what, MURMUR / MEMORY, murmur / memory));
+    let beside_memory = Claim::figure(what, MURMUR / MEMORY, murmur / memory);
     let what = "MurmurHash64 of 1 KB, measured, over the paper's page of NVM of 250 ns";
     let seen = format!("{:.2}", murmur / NVM);
     let holds = (murmur / NVM).log10().abs() <= 1.0;
-    let claim = Claim::statement(what, "within one order of magnitude", seen, holds);
-    claims.push(by_model(claim));
+    let beside_nvm = Claim::statement(what, "within one order of magnitude", seen, holds);
     let what = "XXH3 of 1 KB, the engine's hash, over MurmurHash64";
-    claims.push(Claim::goal_to(what, 1.0, xxh3 / murmur));
+    let own = Claim::goal_to(what, 1.0, xxh3 / murmur);
+    let mut claims = vec![beside_memory, beside_nvm.by_model(), own];
     for ((hash, paper), ns) in FUNCTIONS.into_iter().zip(times) {
         let name = format!("{} of 1 KB", hash.name());
         if let Some(paper) = paper.filter(|_| hash != Hash::Murmur64) {
@@ -66,16 +65,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             "measured normalised": ns / memory,
         }
     });
-    let at = |at: usize| at as f64 + 1.0;
-    let paper = rows.iter().enumerate();
-    let here = paper.clone().map(|(row, (.., ns))| (at(row), *ns));
-    let paper = paper.filter_map(|(row, (_, paper, _))| Some((at(row), (*paper)?)));
-    let panel = Panel::new(
-        "latencies in the order of the table",
-        "row of the table",
-        "nanoseconds",
-        [Series::of("paper", paper), Series::of("here", here)],
-    );
+    let lines = [("paper", "paper ns"), ("here", "measured ns")];
+    let lines = lines.map(|(name, column)| Series::by_row(name, &table, column));
+    let title = "latencies in the order of the table";
+    let panel = Panel::new(title, "row of the table", "nanoseconds", lines);
     Ok(Findings::of("", [table], [panel.logarithmic()], claims))
 }
 
@@ -93,9 +86,8 @@ fn memory_ns(mib: usize, seed: u64) -> f64 {
     let mut page = vec![0u8; PAGE];
     let mut times = Vec::new();
     for _ in 0..50 {
-        let places: Vec<usize> = (0..100)
-            .map(|_| random.random_range(0..pages) * PAGE)
-            .collect();
+        let mut place = || random.random_range(0..pages) * PAGE;
+        let places: Vec<usize> = (0..100).map(|_| place()).collect();
         let start = Instant::now();
         for &at in &places {
             page.copy_from_slice(black_box(&block[at..at + PAGE]));

@@ -116,21 +116,19 @@ impl Cell {
     }
 
     pub(super) fn options(&self, fs: &Arc<dyn Fs>, memory: MemoryBudget, sharing: bool) -> Options {
+        let policy = if self.tiered {
+            MergePolicy::Tiering
+        } else {
+            MergePolicy::default()
+        };
+        let filter = FilterOptions::new().family(FilterFamily::Bloom);
         let keyspace = KeyspaceOptions::new()
-            .merge_policy(if self.tiered {
-                MergePolicy::Tiering
-            } else {
-                MergePolicy::default()
-            })
+            .merge_policy(policy)
             .size_ratio(self.size_ratio)
             .level0_runs(1)
             .write_buffer(self.buffer())
             .target_file((self.buffer() * BUFFERS).min(FILE))
-            .filter(
-                FilterOptions::new()
-                    .family(FilterFamily::Bloom)
-                    .bits_per_key(self.bits_per_key),
-            );
+            .filter(filter.bits_per_key(self.bits_per_key));
         Options::new()
             .fs(Arc::clone(fs))
             .memory(memory)

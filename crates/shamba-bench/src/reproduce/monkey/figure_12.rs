@@ -18,7 +18,10 @@ const LEAST: u64 = 1 << 10;
 const SEARCHES: fn(&Point) -> f64 = |point| point.searches;
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let (entries, sizes) = (by_entries(lab)?, by_size(lab)?);
+    // A: more and more entries with one buffer.
+    let entries = |point: &Point| (point.tree.entries() as f64).log2();
+    let entries = trees::by_levels(lab, "entries, power of two", entries)?;
+    let sizes = by_size(lab)?;
     let (absent, existing) = by_bits(lab)?;
     let (c_d, e_f) = (("C, D", &absent), ("E, F", &existing));
     let parts = [("A", &entries), ("B", &sizes), c_d, e_f];
@@ -26,35 +29,25 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     for (name, part) in parts {
         for point in &part.points {
             let latency = |device: Device| point.searches * device.read_ns() as f64 / 1e3;
-            let mut row = row! { "part": name, "over": part.x };
-            row.extend(part.row("at", point));
-            row.extend(row! {
-                "sata-ssd us": latency(SataSsd),
-                "hdd us": latency(Hdd),
-            });
-            table.add(row);
+            let place = row! { "part": name, "over": part.x };
+            let us = row! { "sata-ssd us": latency(SataSsd), "hdd us": latency(Hdd) };
+            table.add([place, part.row("at", point), us].concat());
         }
     }
     // Of larger entries the paper says that they have the same impact, and no number.
-    let [even, best, _] = entries.each(SEARCHES);
-    let mut claims = vec![Claim::up_to(
-        "searches that Monkey saves with more entries, %, up to (the paper: lookup latency, without a cache)",
-        60.0,
-        &trees::saved(&even, &best),
-    )];
-    let [even_reads, best_reads, _] = entries.each(|point| point.reads);
+    let saved = entries.saved(SEARCHES);
+    let what = "searches that Monkey saves with more entries, %, up to (the paper: lookup latency, without a cache)";
+    let mut claims = vec![Claim::up_to(what, 60.0, &saved)];
     let notes = vec![format!(
         "The paper's figure is a latency on a disk without a block cache, where a search of a run is a read. Here no clock \
          ran: searches are counted, and latency is drawn as so many reads of a device. In pages that were read, which the \
          cache of 64 KiB makes fewer in small levels, Monkey saves up to {:.1} % with more entries.",
-        most_of(&trees::saved(&even_reads, &best_reads))
+        most_of(&entries.saved(|point| point.reads))
     )];
     let what = "searches that Monkey saves with more entries, %, over all numbers of them (the abstract: lookup latency)";
-    claims.push(
-        Claim::range(what, (50.0, 80.0), &trees::saved(&even, &best)).without_verdict(
-            "the paper's own curves meet at the fewest entries, and it has up to 60 % at the most, which is judged",
-        ),
-    );
+    let reason = "the paper's own curves meet at the fewest entries, and it has up to 60 % at the most, which is judged";
+    let claim = Claim::range(what, (50.0, 80.0), &saved);
+    claims.push(claim.without_verdict(reason));
     claims.extend(growth(&entries, "entries"));
     claims.extend(growth(&sizes, "bytes of an entry"));
     let tree = trees::default(lab).tree()?;
@@ -63,14 +56,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     claims.extend(savings(&absent, &existing));
     // Of small trees' filters each errs by chance more or less than it should.
     let large = |point: &&Point| point.tree.entries() >= LEAST;
-    let beside = parts.iter().flat_map(|(name, part)| {
-        let all = *name != "A";
-        part.points.iter().filter(move |point| all || large(point))
-    });
-    claims.push(trees::near_model(
-        "measured searches are the model's",
-        beside,
-    ));
+    let others = parts[1..].iter().flat_map(|(_, part)| &part.points);
+    let beside = entries.points.iter().filter(large).chain(others);
+    let what = "measured searches are the model's";
+    claims.push(trees::near_model(what, beside));
     let on = |device: Device, title: &str, part: &Curves| {
         let each = device.read_ns() as f64 / 1e3;
         part.panel(format!("{title}, {device}"), "us per lookup", each)
@@ -85,17 +74,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         on(Hdd, "(F) filter memory, existing keys", &existing),
     ];
     Ok(Findings::of(setting, [table], panels, claims).noting(notes))
-}
-
-/// A: more and more entries with one buffer.
-fn by_entries(lab: &mut Lab<'_>) -> Result<Curves> {
-    let default = trees::default(lab);
-    let tree = |levels| FullTree { levels, ..default };
-    Ok(Curves {
-        x: "entries, power of two",
-        at: |point| (point.tree.entries() as f64).log2(),
-        points: trees::empty(lab, (1..=default.levels).map(tree))?,
-    })
 }
 
 /// B: larger and larger entries, of which fewer and fewer fill the buffer.
@@ -121,24 +99,18 @@ fn by_bits(lab: &mut Lab<'_>) -> Result<(Curves, Curves)> {
     let many: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
     let quick: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
     let bits = lab.scale.pick(&[4.0, 10.0][..], quick, many, many);
-    let default = trees::default(lab);
-    let trees = bits.iter().map(|&bits_per_key| FullTree {
-        bits_per_key,
-        ..default
-    });
+    let trees = trees::with_bits(trees::default(lab), bits);
     let points = trees::sweep(lab, trees::equal, trees, &trees::THREE, &trees::mixes())?;
     let of = |kind: Lookups, filters: &[Filters]| {
         let of = |point: &&Point| point.kind == kind && filters.contains(&point.tree.filters);
         Curves::by_bits(points.iter().filter(of).cloned().collect())
     };
-    Ok((
-        of(Lookups::Mixed(0.0), &trees::TWO),
-        of(Lookups::Mixed(1.0), &trees::THREE),
-    ))
+    let absent = of(Lookups::Mixed(0.0), &trees::TWO);
+    Ok((absent, of(Lookups::Mixed(1.0), &trees::THREE)))
 }
 
 /// What is claimed as data grow.
-fn growth(part: &Curves, of: &str) -> Vec<Claim> {
+fn growth(part: &Curves, of: &str) -> [Claim; 2] {
     let [even, best, _] = part.each(SEARCHES);
     let last = even.len() - 1;
     // From few levels on Monkey's cost has yet to come near its limit.
@@ -146,20 +118,17 @@ fn growth(part: &Curves, of: &str) -> Vec<Claim> {
     let saved = trees::saved(&even, &best);
     let grown = |searches: &[f64]| searches[last] / searches[middle];
     let (even, best) = (grown(&even), grown(&best));
-    let mut claims = Vec::new();
     let what = format!("Monkey's margin grows with {of}, % three levels before the end and at it");
     let seen = format!("{:.0}, {:.0}", saved[middle], saved[last]);
-    let claim = Claim::statement(what, "yes", seen, saved[last] > saved[middle]);
-    claims.push(claim);
+    let margin = Claim::statement(what, "yes", seen, saved[last] > saved[middle]);
     let what = format!(
         "growth of searches over the last doublings, three levels, of {of} (Monkey's by less than 1.1 times, uniform's by \
          more than 1.2: our limits)"
     );
     let seen = format!("Monkey {best:.2} times, uniform {even:.2} times");
     let paper = "Monkey's stay, uniform's grow";
-    let claim = Claim::statement(what, paper, seen, best < 1.1 && even > 1.2);
-    claims.push(claim);
-    claims
+    let holds = best < 1.1 && even > 1.2;
+    [margin, Claim::statement(what, paper, seen, holds)]
 }
 
 /// The bits with which Monkey's filters, the last of the part's, do what uniform ones do with ten;
@@ -174,22 +143,16 @@ fn equal_bits(
     let at = if positive == 0.0 { 1 } else { 2 };
     let usual = bits[0].iter().position(|bits| *bits > USUAL - 0.5);
     let usual = usual.unwrap_or(bits[0].len() - 1);
-    let measured: Vec<_> = bits[at]
-        .iter()
-        .copied()
-        .zip(vain[at].iter().copied())
-        .collect();
+    let pairs = bits[at].iter().zip(&vain[at]);
+    let measured: Vec<_> = pairs.map(|(bits, vain)| (*bits, *vain)).collect();
     let found = crossing(&measured, vain[0][usual]).unwrap_or(f64::NAN);
     let curve = curve::Family::Bloom.curve()?;
     let model = matching::bits(tree, positive, bits[0][usual], &curve)?;
     let levels = matching::levels(tree, positive, paper, USUAL, &Curve::ideal())?;
-    let claim = Claim::figure(
-        format!(
-            "bits per key with which Monkey searches for {what} keys what uniform filters of {USUAL} do"
-        ),
-        paper,
-        found,
+    let what = format!(
+        "bits per key with which Monkey searches for {what} keys what uniform filters of {USUAL} do"
     );
+    let claim = Claim::figure(what, paper, found);
     let where_it_lies = format!(
         "{WHERE}the model has it at {model:.1} bits too, in these {} levels with filters as they are made here, and with \
          ideal ones at {paper} from {} levels on",
@@ -204,7 +167,11 @@ fn savings(absent: &Curves, existing: &Curves) -> Vec<Claim> {
     let [even, best, _] = absent.each(SEARCHES);
     let [bits, ..] = absent.each(absent.at);
     let [_, zero, general] = existing.each(SEARCHES);
-    let (usual, own) = (even[even.len() - 1], at_usual(absent, &best));
+    // With the paper's default, or the next more.
+    let default = bits.iter().position(|bits| *bits > trees::BITS - 0.5);
+    let own = default.map_or(f64::NAN, |at| best[at]);
+    let last = even.len() - 1;
+    let usual = even[last];
     let mut claims = Vec::new();
     let what = format!(
         "searches of empty lookups: Monkey with {} bits per key beside uniform with {USUAL}",
@@ -214,52 +181,28 @@ fn savings(absent: &Curves, existing: &Curves) -> Vec<Claim> {
     let paper = "approximately the same or better";
     claims.push(Claim::statement(what, paper, seen, own <= usual * 1.1));
     let what = "searches of empty lookups that Monkey saves without bits, and with the most (nearly: less than .1, our limit)";
-    let seen = format!(
-        "{:.3} with {:.0} bits, {:.3} with {:.0}",
-        even[0] - best[0],
-        bits[0],
-        even[even.len() - 1] - best[best.len() - 1],
-        bits[bits.len() - 1],
-    );
-    claims.push(
-        Claim::statement(
-            what,
-            "none without, the curves nearly converge",
-            seen,
-            even[0] == best[0] && even[even.len() - 1] - best[best.len() - 1] < 0.1,
-        )
-        .unless(
-            bits[0] > 0.0,
-            "trees without bits are not measured at this scale",
-        ),
-    );
-    let [few, ..] = existing.each(existing.at);
-    if let Some(one) = few.iter().position(|bits| (0.5..1.5).contains(bits)) {
+    let (none, most) = (even[0] - best[0], even[last] - best[last]);
+    let (fewest, many) = (bits[0], bits[last]);
+    let seen = format!("{none:.3} with {fewest:.0} bits, {most:.3} with {many:.0}");
+    let paper = "none without, the curves nearly converge";
+    let claim = Claim::statement(what, paper, seen, none == 0.0 && most < 0.1);
+    let missing = "trees without bits are not measured at this scale";
+    claims.push(claim.unless(fewest > 0.0, missing));
+    let [bits, ..] = existing.each(existing.at);
+    if let Some(one) = bits.iter().position(|bits| (0.5..1.5).contains(bits)) {
         let what = "searches for existing keys with 1 bit per key: Monkey for absent keys and Monkey for existing ones";
         let seen = format!("{:.3} and {:.3}", zero[one], general[one]);
         let same = (zero[one] / general[one] - 1.0).abs() <= TOLERANCE;
-        claims.push(Claim::statement(
-            what,
-            "identical (here within a tenth)",
-            seen,
-            same,
-        ));
+        let paper = "identical (here within a tenth)";
+        claims.push(Claim::statement(what, paper, seen, same));
     }
     let what = "share of existing lookups' searches that Monkey for them saves over Monkey for absent keys, %, 2 bits per key and more";
-    let [bits, ..] = existing.each(existing.at);
     let saved = trees::saved(&zero, &general);
     let saved = bits.iter().zip(saved).filter(|(bits, _)| **bits > 1.5);
     let saved: Vec<f64> = saved.map(|(_, saved)| saved).collect();
-    claims.push(Claim::range(what, (10.0, 10.0), &saved).without_verdict(
-        "the paper has about 10 % \"as main memory increases\", and does not say with how many bits: with some \
-         it is that",
-    ));
+    let untold = "the paper has about 10 % \"as main memory increases\", and does not say with how many bits: with some \
+                  it is that";
+    let claim = Claim::range(what, (10.0, 10.0), &saved);
+    claims.push(claim.without_verdict(untold));
     claims
-}
-
-/// The value of a curve over bits per key at the paper's default, or the next more.
-fn at_usual(part: &Curves, values: &[f64]) -> f64 {
-    let [bits, ..] = part.each(part.at);
-    let near = bits.iter().position(|bits| *bits > trees::BITS - 0.5);
-    near.map_or(f64::NAN, |at| values[at])
 }

@@ -25,12 +25,8 @@ const NAMES: [&str; 4] = ["fixed design", "+ filters", "+ merging", "+ memory"];
 fn default(lab: &Lab<'_>) -> (Design, Environment) {
     let buffer = lab.scale.pick(64.0, 64.0, 128.0, 512.0);
     let entries = buffer * lab.scale.pick(32.0, 512.0, 1024.0, 1024.0);
-    let design = trees::leveled(
-        2,
-        buffer * ENTRY,
-        trees::BITS / 8.0 * entries,
-        Allocation::Uniform,
-    );
+    let filters = trees::BITS / 8.0 * entries;
+    let design = trees::leveled(2, buffer * ENTRY, filters, Allocation::Uniform);
     (design, trees::environment(entries, ENTRY))
 }
 
@@ -158,12 +154,11 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         for &share in lab.scale.pick(&few[1..2], few, many, many) {
             let workload = workload(kind, share, environment.entries);
             let memory = best(&fixed, environment, workload, None)?;
+            let mut filters_alone = fixed;
+            filters_alone.allocation = Allocation::Monkey;
             let designs = [
                 fixed,
-                Design {
-                    allocation: Allocation::Monkey,
-                    ..fixed
-                },
+                filters_alone,
                 best(&fixed, environment, workload, Some(fixed.buffer_bytes))?,
                 memory,
             ];
@@ -173,14 +168,12 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             for (name, design) in NAMES.into_iter().zip(designs) {
                 let (throughput, cells) = measure(lab, &design, &environment, (kind, share))?;
                 all.push(throughput);
-                let mut row = row! {
+                let place = row! {
                     "operations": what,
                     "lookups or ranges, %": share * 100.0,
                     "variant": name,
                 };
-                row.extend(cells);
-                row.extend(row! { "to fixed": throughput / all[0] });
-                table.add(row);
+                table.add([place, cells, row! { "to fixed": throughput / all[0] }].concat());
             }
             throughputs.push(all);
             lab.note(format!("{kind:?}, share {share}"));
@@ -221,25 +214,22 @@ fn of_lookups(throughputs: &[Vec<f64>]) -> Vec<Claim> {
     };
     let (filters, merging, memory) = (better(1), better(2), better(3));
     let mixes = throughputs.len();
-    let mut claims = Vec::new();
     let what = "gain of throughput with empty lookups, at least, %";
-    claims.push(Claim::from_on(what, 50.0, &gains(throughputs)));
+    let gain = Claim::from_on(what, 50.0, &gains(throughputs));
     let what = "each further decision is no worse than the one before (within 2 %)";
+    let paper = "filters, merging, memory: always";
     let seen = format!("in {filters}, {merging}, {memory} of {mixes} mixes");
     let holds = filters + merging + memory == 3 * mixes;
-    let claim = Claim::statement(what, "filters, merging, memory: always", seen, holds);
-    claims.push(claim);
-    claims
+    vec![gain, Claim::statement(what, paper, seen, holds)]
 }
 
 fn of_ranges(throughputs: &[Vec<f64>], filters: &[(f64, bool)], runs: &[f64]) -> Vec<Claim> {
-    let mut claims = Vec::new();
     let what = "merging is the more read-optimized the more of the operations are ranges (runs of the tree, by the share)";
     let fewer = runs.is_sorted_by(|few, more| few >= more) && runs.first() > runs.last();
-    let claim = Claim::statement(what, "increasingly", format!("{runs:.0?}"), fewer);
-    claims.push(claim.unless(runs.len() < 2, "one share is measured at this scale"));
+    let merging = Claim::statement(what, "increasingly", format!("{runs:.0?}"), fewer);
+    let merging = merging.unless(runs.len() < 2, "one share is measured at this scale");
     let what = "gain of throughput with short ranges, up to, %";
-    claims.push(Claim::up_to(what, 50.0, &gains(throughputs)));
+    let gain = Claim::up_to(what, 50.0, &gains(throughputs));
     let what = "share of the memory that filters get where there are only ranges and updates";
     let shares: Vec<f64> = filters.iter().map(|(share, _)| share * 100.0).collect();
     let alike = filters.iter().filter(|(_, alike)| *alike).count();
@@ -248,7 +238,6 @@ fn of_ranges(throughputs: &[Vec<f64>], filters: &[(f64, bool)], runs: &[f64]) ->
         filters.len()
     );
     let none = shares.iter().all(|share| *share < 1.0);
-    let claim = Claim::statement(what, "none: it goes to the buffer", seen, none);
-    claims.push(claim);
-    claims
+    let memory = Claim::statement(what, "none: it goes to the buffer", seen, none);
+    vec![merging, gain, memory]
 }

@@ -1,11 +1,14 @@
 //! Trees of many size ratios and both merge policies, written and asked: the curve of lookup cost
-//! against update cost that Figures 8 and 13 (C, D) draw.
+//! against update cost, from a log to a sorted array, that Figures 8 and 13 (C, D) draw.
 use super::trees::{self, Curves};
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point, WIDE};
+use crate::reproduce::claim::TOLERANCE;
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::curves::crossing;
-use shamba_model::merging;
+use shamba_model::cost::Allocation;
+use shamba_model::curve::Curve;
 use shamba_model::tree::MergePolicy::{Leveling, Tiering};
+use shamba_model::{merging, trade_off};
 
 /// Entries of [`WIDE`] values that fill a page.
 pub(super) const ENTRIES_PER_PAGE: f64 = 5.0;
@@ -20,12 +23,6 @@ pub(super) const BUFFER: u64 = 64;
 /// read once.
 pub(super) fn update(point: &Point) -> f64 {
     (2.0 * point.writes - 1.0) / ENTRIES_PER_PAGE
-}
-
-/// Times that an entry is written by the model: in the engine's tree, and in the paper's.
-pub(super) fn model_writes(point: &Point) -> Result<[f64; 2]> {
-    let tree = point.tree.tree()?;
-    Ok([merging::engine(&tree).all(), merging::eq_10(&tree).all()])
 }
 
 /// Measures the curve, the most update-friendly point first: lookups of absent keys, and of
@@ -78,18 +75,83 @@ pub(super) fn measure(lab: &mut Lab<'_>) -> Result<[Curves; 2]> {
 pub(super) fn table(title: &str, curves: &Curves) -> Result<Report> {
     let mut table = Report::titled(title);
     for point in &curves.points {
-        let [engine, paper] = model_writes(point)?;
-        let mut row = row! {
+        // By the model: in the engine's tree, and in the paper's.
+        let tree = point.tree.tree()?;
+        let design = row! {
             "policy": trees::policy(point.tree.policy),
             "T": point.tree.size_ratio,
             "writes per entry": point.writes,
-            "writes, model": engine,
-            "writes, Eq. 10": paper,
+            "writes, model": merging::engine(&tree).all(),
+            "writes, Eq. 10": merging::eq_10(&tree).all(),
         };
-        row.extend(curves.row(curves.x, point));
-        table.add(row);
+        table.add([design, curves.row(curves.x, point)].concat());
     }
     Ok(table)
+}
+
+/// The model's curve: 2^27 entries of 128 B, a buffer of 8 MB, 5 bits per key.
+fn by_model(allocation: Allocation) -> Result<Vec<trade_off::Point>> {
+    let entries = f64::from(1u32 << 27);
+    let environment = trees::environment(entries, 128.0);
+    let workload = trees::workload(0.5, 0.0);
+    let design = trees::leveled(2, 8e6, entries * trees::BITS / 8.0, allocation);
+    let (policies, curve) = ([Tiering, Leveling], Curve::ideal());
+    let points = trade_off::trade_off(&design, &policies, &environment, &workload, &curve);
+    Ok(points?)
+}
+
+pub(super) fn figure_8(lab: &mut Lab<'_>) -> Result<Findings> {
+    let mut model = Report::titled(
+        "Reads of an empty lookup and cost of an update by the model; 2^27 entries of 128 B",
+    );
+    let mut lines = Vec::new();
+    let even = by_model(Allocation::Uniform)?;
+    let best = by_model(Allocation::Monkey)?;
+    for (even, best) in even.iter().zip(&best) {
+        let (update, policy) = (best.costs.update, trees::policy(best.design.policy));
+        let (even, reads) = (even.costs.empty_lookup, best.costs.empty_lookup);
+        let x = update.log10();
+        plot::add(&mut lines, &format!("uniform, {policy}"), (x, even));
+        plot::add(&mut lines, &format!("Monkey, {policy}"), (x, reads));
+        model.add(row! {
+            "policy": policy,
+            "T": best.design.size_ratio,
+            "levels": best.costs.levels,
+            "update pages": update,
+            "uniform reads": even,
+            "Monkey reads": reads,
+        });
+    }
+    for line in &mut lines {
+        line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    let [empty, existing] = measure(lab)?;
+    let tables = [
+        model,
+        table("Lookups of absent keys, and updates, measured", &empty)?,
+        table("Lookups of existing keys, and updates, measured", &existing)?,
+    ];
+    let [even, best, _] = empty.each(|point| point.in_vain);
+    let fewer = even.iter().zip(&best);
+    let fewer = fewer.map(|(even, best)| *best <= (1.0 - TOLERANCE) * even);
+    let what = "Monkey has more than a tenth fewer searches in vain (\"significantly\", our limit) in every tree measured";
+    let fewer = Claim::at_each(what, fewer);
+    let what = "measured searches for absent and for existing keys are the model's";
+    let near = trees::near_model(what, empty.points.iter().chain(&existing.points));
+    let writes = tables[1].points("writes, model", "writes per entry");
+    let writes = writes.into_iter();
+    let off = writes.map(|(model, seen)| (seen / model - 1.0).abs());
+    let what =
+        "times that an entry is written, at most so far from the model's of the engine's tree, %";
+    let off = Claim::goal_to(what, 15.0, most_of(&off.collect::<Vec<_>>()) * 100.0);
+    let (x, y) = ("pages per update, power of ten", "reads per empty lookup");
+    let title = "measured, from tiering to leveling";
+    let panels = [
+        Panel::new("by the model", x, y, lines),
+        empty.panel(title, "searches per empty lookup", 1.0),
+    ];
+    let (panels, claims) = (panels.map(Panel::logarithmic), [fewer, near, off]);
+    Ok(Findings::of(trees::setting(lab), tables, panels, claims))
 }
 
 /// The largest share of update cost that can be had for what uniform filters cost in lookups: from
@@ -105,7 +167,7 @@ pub(super) fn largest_trade(curves: &Curves) -> f64 {
         1.0 - reached.unwrap_or(f64::INFINITY) / updates
     };
     let savings = from.iter().zip(&from_updates).map(saving);
-    savings.fold(f64::MIN, f64::max)
+    most_of(&savings.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

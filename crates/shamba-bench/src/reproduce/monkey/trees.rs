@@ -3,8 +3,7 @@
 use crate::experiments::full_tree::{Filters, FullTree, Lookups, Point};
 use crate::reproduce::prelude::*;
 use shamba_model::cost::{Allocation, Design, Device, Environment, Workload};
-use shamba_model::monkey;
-use shamba_model::tree::{MergePolicy, Tree};
+use shamba_model::tree::MergePolicy;
 
 /// From lookups that find nothing to lookups that all find their key, on the last level: what every
 /// tree is asked for that two figures have.
@@ -138,6 +137,27 @@ pub(super) fn empty(
     sweep(lab, equal, trees, &TWO, &EMPTY)
 }
 
+/// The tree with each of these numbers of bits per key.
+pub(super) fn with_bits(tree: FullTree, bits: &[f64]) -> impl Iterator<Item = FullTree> {
+    let with = move |&bits_per_key| FullTree {
+        bits_per_key,
+        ..tree
+    };
+    bits.iter().map(with)
+}
+
+/// Trees of one level, two, and more with one buffer, asked for absent keys.
+pub(super) fn by_levels(
+    lab: &mut Lab<'_>,
+    x: &'static str,
+    at: fn(&Point) -> f64,
+) -> Result<Curves> {
+    let default = default(lab);
+    let tree = |levels| FullTree { levels, ..default };
+    let points = empty(lab, (1..=default.levels).map(tree))?;
+    Ok(Curves { x, at, points })
+}
+
 /// Measured points over one quantity: a curve for each way to divide filter memory, and the
 /// model's.
 pub(super) struct Curves {
@@ -166,6 +186,12 @@ impl Curves {
         })
     }
 
+    /// What Monkey's filters for absent keys save of a number of uniform ones', in percent.
+    pub(super) fn saved(&self, of: impl Fn(&Point) -> f64) -> Vec<f64> {
+        let [even, best, _] = self.each(of);
+        saved(&even, &best)
+    }
+
     /// A row of a point; `x` is the name of the column of what it is over.
     pub(super) fn row(&self, x: &str, point: &Point) -> Vec<(String, Cell)> {
         row! {
@@ -185,14 +211,25 @@ impl Curves {
 
     /// Searches of a lookup, each worth so much in the unit of `y`, beside the model's.
     pub(super) fn panel(&self, title: impl Into<String>, y: &str, each: f64) -> Panel {
+        self.panel_over((self.x, self.at), title, y, each)
+    }
+
+    /// The same over another quantity.
+    pub(super) fn panel_over(
+        &self,
+        (x, at): (&str, impl Fn(&Point) -> f64),
+        title: impl Into<String>,
+        y: &str,
+        each: f64,
+    ) -> Panel {
         let mut series = Vec::new();
         for point in &self.points {
-            let (x, name) = ((self.at)(point), name(point.tree.filters));
-            plot::add(&mut series, name, (x, point.searches * each));
+            let (at, name) = (at(point), name(point.tree.filters));
+            plot::add(&mut series, name, (at, point.searches * each));
             let model = format!("{name}, model");
-            plot::add(&mut series, &model, (x, point.model * each));
+            plot::add(&mut series, &model, (at, point.model * each));
         }
-        Panel::new(title, self.x, y, series)
+        Panel::new(title, x, y, series)
     }
 }
 
@@ -222,7 +259,7 @@ pub(super) fn leveled(
 }
 
 /// Data as the model has it, on a device on which writes are as dear as reads.
-pub(in crate::reproduce) fn environment(entries: f64, entry_bytes: f64) -> Environment {
+pub fn environment(entries: f64, entry_bytes: f64) -> Environment {
     Environment {
         entries,
         entry_bytes,
@@ -255,43 +292,15 @@ pub(super) fn policy(policy: MergePolicy) -> &'static str {
     }
 }
 
-/// Reads of an empty lookup with uniform filters and with Monkey's, by the closed forms: Eqs. 7, 8
-/// and 55.
-pub(super) fn closed_forms(tree: &Tree, bits_per_key: f64) -> Result<[f64; 2]> {
-    let bits = bits_per_key * tree.entries();
-    Ok([
-        monkey::uniform_cost(tree, 0.0, bits)?,
-        monkey::point_lookup_cost(tree, 0.0, bits)?,
-    ])
-}
-
-/// The model's lines for uniform filters and for Monkey's.
-pub(super) fn model_lines(points: &[(f64, [f64; 2])]) -> [Series; 2] {
-    let line = |at: usize| points.iter().map(move |(x, costs)| (*x, costs[at]));
-    [
-        Series::of("uniform, model", line(0)),
-        Series::of("Monkey, model", line(1)),
-    ]
-}
-
 /// The largest over the smallest.
 pub(super) fn spread(values: &[f64]) -> f64 {
-    let (least, most) = (f64::INFINITY, f64::NEG_INFINITY);
-    values.iter().copied().fold(most, f64::max) / values.iter().copied().fold(least, f64::min)
+    most_of(values) / least_of(values)
 }
 
 /// What the others are less than the ones, in percent.
 pub(super) fn saved(ones: &[f64], others: &[f64]) -> Vec<f64> {
-    let pairs = ones.iter().zip(others);
-    pairs
-        .map(|(one, other)| (1.0 - other / one) * 100.0)
-        .collect()
-}
-
-/// At how many points the one number is not below the other.
-pub(super) fn not_below(ones: &[f64], others: &[f64]) -> usize {
-    let pairs = ones.iter().zip(others);
-    pairs.filter(|(one, other)| one >= other).count()
+    let saved = |(one, other): (&f64, &f64)| (1.0 - other / one) * 100.0;
+    ones.iter().zip(others).map(saved).collect()
 }
 
 /// Searches are all within a tenth of the model's, or within three standard errors of it where few
@@ -307,19 +316,15 @@ pub(super) fn near_model<'a>(what: &str, points: impl IntoIterator<Item = &'a Po
     let points: Vec<_> = points.collect();
     let bad = points.iter().filter(|(_, far, ..)| *far).count();
     let worst = points.iter().max_by(|a, b| a.0.total_cmp(&b.0));
-    Claim::statement(
-        what,
-        "curves of model and measurement lie on each other",
-        match worst {
-            Some((.., measured, model)) => format!(
-                "{} of {} points within 10 % or three standard errors; farthest {measured:.4} beside {model:.4}",
-                points.len() - bad,
-                points.len()
-            ),
-            None => "nothing measured".to_owned(),
-        },
-        bad == 0 && !points.is_empty(),
-    )
+    let (near, all) = (points.len() - bad, points.len());
+    let seen = match worst {
+        Some((.., measured, model)) => format!(
+            "{near} of {all} points within 10 % or three standard errors; farthest {measured:.4} beside {model:.4}"
+        ),
+        None => "nothing measured".to_owned(),
+    };
+    let paper = "curves of model and measurement lie on each other";
+    Claim::statement(what, paper, seen, bad == 0 && all > 0)
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub(super) fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
     let base = files::base(lab, STATE_OF_THE_ART);
     let mut table = Report::titled("Files that get 80 % of the accesses");
     let mut claims = Vec::new();
+    let untold = "the paper does not say how wide its normal distributions are, and the share follows from \
+                  the width";
     let (mut domain, mut access) = (Vec::new(), Vec::new());
     for (name, distribution, paper) in LINES {
         let found = files::measure(lab, base.clone(), 0.0, distribution)?;
@@ -35,11 +37,8 @@ pub(super) fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
             "with level 0, % of files": files_with(&all, 0.8),
         });
         let what = format!("{name}: % of the files that get four fifths of the accesses");
-        claims.push(Claim::range(what, paper, &[measured]).unless(
-            distribution != Distribution::Uniform,
-            "the paper does not say how wide its normal distributions are, and the share follows from \
-             the width",
-        ));
+        let claim = Claim::range(what, paper, &[measured]);
+        claims.push(claim.unless(distribution != Distribution::Uniform, untold));
         let slices = over_keys(lab, distribution, base.entries)?;
         domain.push(Series::of(name, slices));
         access.push(Series::of(name, cumulative(&shares)));
@@ -49,12 +48,8 @@ pub(super) fn four_fifths(lab: &mut Lab<'_>) -> Result<Findings> {
     let domain = Panel::new(title, x, "share of lookups, %", domain);
     let (title, x) = ("Accesses over files", "files, the most asked first, %");
     let access = Panel::new(title, x, "share of accesses", access);
-    Ok(Findings::of(
-        setting_of(lab, &base),
-        [table],
-        [domain, access],
-        claims,
-    ))
+    let setting = setting_of(lab, &base);
+    Ok(Findings::of(setting, [table], [domain, access], claims))
 }
 
 /// The share of lookups, in percent, in each slice of the key range.
@@ -106,22 +101,16 @@ pub(super) fn by_level_and_file(lab: &mut Lab<'_>) -> Result<Findings> {
                 });
             }
         }
-        let (title, own) = (
-            format!("Accesses of files, {name}"),
-            table.rows_of("workload", name),
-        );
+        let title = format!("Accesses of files, {name}");
+        let own = table.rows_of("workload", name);
         panels.push(Panel::of_lines(title, &own, "level", PLACE, SHARE));
         match distribution {
             Distribution::Uniform => claims.push(by_level(&levels)),
             _ => claims.extend(few_hot(&levels)),
         }
     }
-    Ok(Findings::of(
-        setting_of(lab, &base),
-        [table],
-        panels,
-        claims,
-    ))
+    let setting = setting_of(lab, &base);
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 type Levels = Vec<(usize, Vec<FileFacts>)>;
@@ -150,35 +139,30 @@ fn lookups(levels: &Levels) -> f64 {
 fn by_level(levels: &Levels) -> Claim {
     let mean = |files: &[FileFacts]| sum(files) / files.len() as f64 / lookups(levels);
     let means: Vec<f64> = levels.iter().map(|(_, files)| mean(files)).collect();
-    let text = |((level, files), mean): (&(usize, Vec<FileFacts>), &f64)| {
-        format!("level {level} ({} files) {mean:.3}", files.len())
-    };
-    let text: Vec<String> = levels.iter().zip(&means).map(text).collect();
-    Claim::statement(
-        "uniform: a file is asked the more the higher its level (mean share of lookups)",
-        "yes",
-        text.join(", "),
-        !means.is_empty() && means.is_sorted_by(|a, b| a > b),
-    )
+    let seen = levels
+        .iter()
+        .zip(&means)
+        .map(|((level, files), mean)| format!("level {level} ({} files) {mean:.3}", files.len()));
+    let what = "uniform: a file is asked the more the higher its level (mean share of lookups)";
+    let holds = !means.is_empty() && means.is_sorted_by(|a, b| a > b);
+    Claim::statement(what, "yes", joined(seen), holds)
 }
 
 /// For skewed lookups the part of a level's accesses that the same part of its files gets.
 fn few_hot(levels: &Levels) -> Vec<Claim> {
-    let beside = HOT.into_iter();
-    beside
-        .filter_map(|(at, of, hot, share)| {
-            let (level, files) = levels.get(at)?;
-            let hottest = (files.len() as f64 * hot / of).ceil() as usize;
-            let own = files::shares(files).iter().take(hottest).sum();
-            let what = format!(
-                "low skew: share of a level's accesses that {hot} of {of} files get (here {hottest} of \
-                 {}, level {level})",
-                files.len()
-            );
-            let claim = Claim::figure(what, share, own);
-            Some(claim.without_verdict("the paper does not say how wide its lookups are"))
-        })
-        .collect()
+    let beside = HOT.into_iter().filter_map(|(at, of, hot, share)| {
+        let (level, files) = levels.get(at)?;
+        let hottest = (files.len() as f64 * hot / of).ceil() as usize;
+        let own = files::shares(files).iter().take(hottest).sum();
+        let what = format!(
+            "low skew: share of a level's accesses that {hot} of {of} files get (here {hottest} of \
+             {}, level {level})",
+            files.len()
+        );
+        let claim = Claim::figure(what, share, own);
+        Some(claim.without_verdict("the paper does not say how wide its lookups are"))
+    });
+    beside.collect()
 }
 
 /// Shares of empty lookups: the paper's alpha in this figure.
@@ -222,28 +206,27 @@ pub(super) fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let panels = plot::of_report(&table, "module", "empty share", "utility at least", ABOVE);
     let second = 1.0f64.min(rates[0]) * (1.0 - rates[1]);
-    let (kept, useful) = above;
-    let mut claims = Vec::new();
     let what = "the range of utilities widens with the share of empty lookups";
     let seen = format!("{widest:.3?} for empty shares {EMPTY:?}");
     let holds = widest.is_sorted_by(|narrower, wider| narrower < wider);
-    claims.push(Claim::statement(what, "yes", seen, holds));
+    let widens = Claim::statement(what, "yes", seen, holds);
     let what = "a utility of 0.2 separates modules of no use from the others (all lookups empty)";
+    let (kept, useful) = above;
     let seen = format!("{kept} modules come up to 0.2 of {useful} that save reads");
-    claims.push(Claim::statement(what, "yes", seen, kept == useful)
-        .because(largest[0] < FIRST_THRESHOLD, format!(
-            "utility is at most the share of lookups that ask the file: a file of the last level gets \
-             one in its number of files (the largest utility measured is {:.3} for first modules); and \
-             behind a first module of rate {:.3} the second saves at most {second:.3} in any file \
-             (measured {:.3})",
-            largest[0], rates[0], largest[1]
-        )));
-    Ok(Findings::of(
-        setting_of(lab, &base),
-        [table],
-        panels,
-        claims,
-    ))
+    let cause = format!(
+        "utility is at most the share of lookups that ask the file: a file of the last level gets \
+         one in its number of files (the largest utility measured is {:.3} for first modules); and \
+         behind a first module of rate {:.3} the second saves at most {second:.3} in any file \
+         (measured {:.3})",
+        largest[0], rates[0], largest[1]
+    );
+    let separates = Claim::statement(what, "yes", seen, kept == useful);
+    let claims = [
+        widens,
+        separates.because(largest[0] < FIRST_THRESHOLD, cause),
+    ];
+    let setting = setting_of(lab, &base);
+    Ok(Findings::of(setting, [table], panels, claims))
 }
 
 /// The part of modules that are at least as useful.

@@ -45,11 +45,8 @@ pub(super) fn more(lost: &[&Point], engine: usize) -> (bool, String) {
     let both = |value: &dyn Fn(&Found) -> f64| [engine, 0].map(|of| mean(of, value));
     let kinds = ["filter", "index", "data"].map(|kind| {
         let [own, baseline] = both(&|found| found.per_lookup(&format!("{kind}_pages")));
-        (
-            kind,
-            own - baseline,
-            format!("{kind} {own:.2} against {baseline:.2}"),
-        )
+        let text = format!("{kind} {own:.2} against {baseline:.2}");
+        (kind, own - baseline, text)
     });
     let [own, baseline] = both(&Found::pages);
     let more: f64 = kinds.iter().map(|(_, excess, _)| excess.max(0.0)).sum();
@@ -70,6 +67,7 @@ pub(super) fn more(lost: &[&Point], engine: usize) -> (bool, String) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pressure::tests::point;
     use super::*;
 
     /// Of 100 lookups, each asking for so many modules of two pages, this share of them read.
@@ -94,32 +92,22 @@ mod tests {
 
     #[test]
     fn the_kind_of_page_that_makes_the_difference_is_told() {
-        let point = |found: Vec<Found>| Point {
-            distribution: crate::workload::Distribution::Uniform,
-            positive: 0.0,
-            percent: 10.0,
-            found,
-        };
-        let lost = point(vec![found(4, 40), found(2, 80)]);
+        let lost = point([found(4, 40), found(2, 80)]);
         let (told, text) = more(&[&lost], 1);
         assert!(told, "{text}");
-        assert!(
-            text.contains(
-                "filter pages that it reads more of where it loses: filter 1.60 against 0.80"
-            ),
-            "{text}"
-        );
-        assert!(
-            text.contains("memory does not have 0.40 against 0.10"),
-            "{text}"
-        );
-        let same = point(vec![found(4, 40), found(4, 40)]);
+        for seen in [
+            "filter pages that it reads more of where it loses: filter 1.60 against 0.80",
+            "memory does not have 0.40 against 0.10",
+        ] {
+            assert!(text.contains(seen), "{text}");
+        }
+        let same = point([found(4, 40), found(4, 40)]);
         assert!(!more(&[&same], 1).0);
         // Fewer filter pages, and of two kinds about as many more: it is neither.
         let mut both = found(2, 80);
         for (kind, pages) in [("index_pages", 60), ("data_pages", 80)] {
             both.counts.insert(kind.to_owned(), pages);
         }
-        assert!(!more(&[&point(vec![found(2, 100), both])], 1).0);
+        assert!(!more(&[&point([found(2, 100), both])], 1).0);
     }
 }

@@ -16,7 +16,7 @@ fn means<'a>(points: impl Iterator<Item = &'a Point>, engine: usize) -> Vec<(f64
 /// The part of its memory with which an engine reads what the baseline reads with so many percent,
 /// on the average over all panels; between the measured budgets by a straight line over the
 /// logarithm. The least budget measured, where that is enough.
-pub(in crate::reproduce) fn memory_for_reads_at<'a>(
+pub fn memory_for_reads_at<'a>(
     points: impl Iterator<Item = &'a Point> + Clone,
     engine: usize,
     percent: f64,
@@ -28,7 +28,7 @@ pub(in crate::reproduce) fn memory_for_reads_at<'a>(
 
 /// Where a falling curve comes down to a value: between its points by a straight line over the
 /// logarithm.
-pub(in crate::reproduce) fn crossing(curve: &[(f64, f64)], value: f64) -> Option<f64> {
+pub fn crossing(curve: &[(f64, f64)], value: f64) -> Option<f64> {
     let first = curve.first()?;
     if first.1 <= value {
         return Some(first.0);

@@ -3,12 +3,11 @@ mod accesses;
 mod beside_rocksdb;
 mod causes;
 pub(super) mod curves;
-mod figure_15;
+mod indexes;
 mod modules;
 mod over_budget;
 pub(super) mod pressure;
 mod table_1;
-mod table_2;
 mod thresholds;
 
 use super::catalogue::Run;
@@ -16,7 +15,7 @@ use super::catalogue::Run;
 /// The tables and figures of the paper.
 pub(super) const ALL: &[(&str, Run)] = &[
     ("shamba-table-1", table_1::run),
-    ("shamba-table-2", table_2::run),
+    ("shamba-table-2", indexes::beside_filters),
     ("shamba-table-3", modules::accuracy),
     ("shamba-figure-2", accesses::four_fifths),
     ("shamba-figure-3", accesses::by_level_and_file),
@@ -36,6 +35,6 @@ pub(super) const ALL: &[(&str, Run)] = &[
     ("shamba-figure-14", |lab| {
         beside_rocksdb::over_budget(lab, false)
     }),
-    ("shamba-figure-15", figure_15::run),
+    ("shamba-figure-15", indexes::gain_by_key_size),
     ("shamba-figure-16", beside_rocksdb::by_device),
 ];

@@ -120,7 +120,7 @@ pub(super) fn base(lab: &Lab<'_>, engine: &str) -> Base {
 /// The engine that reads all of so many equal modules.
 fn equal(modules: usize) -> String {
     match modules {
-        1 => "shamba:state-of-the-art".to_owned(),
+        1 => STATE_OF_THE_ART.to_owned(),
         _ => format!("shamba:shamba-eq+modules={modules}"),
     }
 }
@@ -128,11 +128,9 @@ fn equal(modules: usize) -> String {
 /// The share of absent keys that pass each module of a filter that has so many bits per key there.
 pub(super) fn passing(bits: &[f64]) -> Result<Vec<f64>> {
     let hashes = modular::divide_hashes(7, bits)?;
-    let rates = bits
-        .iter()
-        .zip(hashes)
-        .map(|(bits, hashes)| fpr::bloom(*bits, hashes));
-    Ok(rates.collect::<std::result::Result<_, _>>()?)
+    let each = bits.iter().zip(hashes);
+    each.map(|(bits, hashes)| Ok(fpr::bloom(*bits, hashes)?))
+        .collect()
 }
 
 /// How often lookups asked each module, of those that asked the first: sampled.
@@ -155,13 +153,10 @@ mod tests {
 
     #[test]
     fn the_seventh_module_is_counted_with_the_sixth() {
-        let counts = [64, 32, 16, 8, 4, 3].into_iter().enumerate();
-        let found = Found {
-            counts: counts
-                .map(|(at, n)| (format!("module_{at}_probed"), n))
-                .collect(),
-            ..Found::default()
-        };
+        let mut found = Found::default();
+        for (at, count) in [64, 32, 16, 8, 4, 3].into_iter().enumerate() {
+            found.counts.insert(format!("module_{at}_probed"), count);
+        }
         let asked = asked(&found, 7);
         assert_eq!(asked.iter().sum::<f64>() * 64.0, 127.0);
         assert_eq!((asked[5] * 64.0, asked[6] * 64.0), (2.0, 1.0));

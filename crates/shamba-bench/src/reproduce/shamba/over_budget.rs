@@ -1,9 +1,7 @@
 //! Figures 6 to 8 and 10 to 12: pages read over the budget. Each is described by a [`Figure`], and
 //! what is claimed of it.
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
-use super::pressure::{
-    fewer, less, micros, not_significantly_fewer, quicker, significantly_fewer, those,
-};
+use super::pressure::{ALL, SIGNIFICANTLY_LESS, fewer, less, micros, not_less, quicker, those};
 use super::{curves, modules, thresholds};
 use crate::reproduce::prelude::*;
 use std::ops::Range;
@@ -46,7 +44,7 @@ pub(super) const EQUAL: Figure = Figure {
             point.percent > 100.0 && point.distribution == Distribution::Uniform
         });
         let what = "uniform: fewer reads with more than 100 % of memory as well";
-        claims.push(fewer(what, &enough, 1));
+        claims.push(fewer(what, &enough, 1, ALL));
         claims.extend(skipping(engines, points));
         claims.extend(equal_reads(engines, points));
         claims.extend(goals(engines, points));
@@ -62,27 +60,24 @@ pub(super) const PROPORTIONAL: Figure = Figure {
         // Beside the equal modules of Figure 6, in the same order.
         let below_half = those(points, |point| point.percent < 50.0);
         claims.extend(PAPERS.map(|engine| {
-            let equal = OURS.end + engine - PAPERS.start;
+            let equal = OURS + engine;
             let [own, other] = [engine, equal].map(|at| short(engines[at]));
             let what = format!("{own} reads less than {other} below 50 % of memory");
             less(what, &below_half, (engine, equal), Found::pages)
         }));
         // Section 5.1.1: the one with less memory, the other with more.
         let from_half = those(points, |point| (50.0..100.0).contains(&point.percent));
-        let (own, equal) = (PAPERS.start, OURS.end);
+        let (own, equal) = (PAPERS.start, OURS + 1);
         let worse = from_half
             .iter()
             .filter(|point| point.pages(equal) > point.pages(own));
-        let worse: Vec<&Point> = worse.copied().collect();
-        claims.push(Claim::everywhere(
-            format!(
-                "{} reads no more than {} from 50 to 100 % of memory, where the paper selects it",
-                short(engines[equal]),
-                short(engines[own])
-            ),
-            from_half.len(),
-            &pressure::places(&worse, (equal, own), Found::pages),
-        ));
+        let worse = worse.map(|point| point.with(&[equal, own], Found::pages));
+        let worse: Vec<String> = worse.collect();
+        let [equal, own] = [equal, own].map(|at| short(engines[at]));
+        let what = format!(
+            "{equal} reads no more than {own} from 50 to 100 % of memory, where the paper selects it"
+        );
+        claims.push(Claim::everywhere(what, from_half.len(), &worse));
         claims
     },
     ..EQUAL
@@ -92,7 +87,7 @@ pub(super) const PROPORTIONAL: Figure = Figure {
 /// once more, its thresholds relative to the number of files; and our default.
 const PAPERS: Range<usize> = 1..4;
 const RELATIVE: usize = 4;
-const OURS: Range<usize> = 5..6;
+const OURS: usize = 5;
 
 /// The part of the memory with which SHaMBa reads as much as the state of the art (abstract).
 const THIRD: f64 = 1.0 / 3.0;
@@ -107,15 +102,12 @@ pub(super) const SKIPPED_MODULES: Figure = Figure {
     claims: |engines, points| {
         let all = spread(points, 0..ALL_READ);
         let skipped = spread(points, ALL_READ..engines.len());
-        let claim = Claim::statement(
-            "skipping lessens what the number of modules does (most over least pages of 1, 2, 3, 7 \
-             modules, mean where memory is short)",
-            "yes",
-            format!("{skipped:.2} times with skipping, {all:.2} without"),
-            skipped < all,
-        );
+        let what = "skipping lessens what the number of modules does (most over least pages of 1, 2, 3, 7 \
+                    modules, mean where memory is short)";
+        let seen = format!("{skipped:.2} times with skipping, {all:.2} without");
+        let claim = Claim::statement(what, "yes", seen, skipped < all);
         // Of the four that skip.
-        let bare = thresholds::reads_no_filters(engines, points).len();
+        let bare = thresholds::without_filters(engines, points).len();
         vec![claim.unless(
             bare > 1,
             "with the paper's thresholds half of the systems with skipping, or more, read no filters, of however many \
@@ -155,8 +147,8 @@ pub(super) const PARTITIONED: Figure = Figure {
     claims: |engines, points| {
         let all = those(points, |_| true);
         let own = |at: usize| {
-            let claim = fewer(format!("{}: fewer reads", short(engines[at])), &all, at);
-            claim.without_verdict(ONE_PAGE)
+            let what = format!("{}: fewer reads", short(engines[at]));
+            fewer(what, &all, at, ALL).without_verdict(ONE_PAGE)
         };
         let mut claims: Vec<Claim> = (1..4).map(own).collect();
         let least = |point: &&&Point| point.pages(3) < point.pages(1).min(point.pages(2));
@@ -199,11 +191,7 @@ impl Figure {
         let panels = drawn.flat_map(|(y, of)| pressure::panels_of(engines, &points, y, *of));
         let mut findings = Findings {
             panels: panels.collect(),
-            notes: [
-                thresholds::reads_no_filters(engines, &points),
-                thresholds::reads_one_module(engines),
-            ]
-            .concat(),
+            notes: thresholds::notes(engines, &points),
             ..pressure::findings(setting, engines, &points, claims)
         };
         if self.as_written {
@@ -218,9 +206,8 @@ impl Figure {
             let table = pressure::table(title, papers, &written);
             findings.tables.push(table);
             findings.panels.extend(pressure::panels(papers, &written));
-            let mut fewer: Vec<Claim> = PAPERS
-                .map(|engine| fewer_as_written(papers, &written, engine))
-                .collect();
+            let fewer = PAPERS.map(|engine| fewer_as_written(papers, &written, engine));
+            let mut fewer: Vec<Claim> = fewer.collect();
             thresholds::tell_of_no_filters(papers, &written, &mut fewer);
             findings.claims.extend(fewer);
         }
@@ -237,7 +224,7 @@ fn fewer_as_written(engines: &[&str], written: &[Point], engine: usize) -> Claim
     let every = short_of_memory(written);
     let reads = |point: &&Point| point.pages(0) > 0.0;
     let points: Vec<&Point> = every.iter().copied().filter(reads).collect();
-    let mut claim = fewer(what, &points, engine);
+    let mut claim = fewer(what, &points, engine, ALL);
     claim.measured += &format!(
         "; at {} of {} points the baseline reads nothing",
         every.len() - points.len(),
@@ -269,18 +256,14 @@ fn beside_the_baseline(engines: &[&str], points: &[Point]) -> Vec<Claim> {
              skew with less than 50 %, our limit: the paper has \"smaller\" ones)"
         );
         let latency = format!("{name}: lower latency there (RAM disk, this machine's clock)");
-        let told = pressure::told_apart(&every, (engine, 0));
+        let pair = (engine, 0);
+        let told = pressure::told_apart(&every, pair);
+        let lost = not_less(&every, pair, Found::pages, SIGNIFICANTLY_LESS).len();
+        let slower = not_less(&told, pair, micros, ALL).len();
+        let fewer = fewer(what, &points, engine, SIGNIFICANTLY_LESS);
         let both = [
-            told_of_all(
-                significantly_fewer(what, &points, engine),
-                &every,
-                not_significantly_fewer(&every, (engine, 0)).len(),
-            ),
-            told_of_all(
-                quicker(latency, &points, (engine, 0)),
-                &told,
-                pressure::not_less(&told, (engine, 0), micros).len(),
-            ),
+            told_of_all(fewer, &every, lost),
+            told_of_all(quicker(latency, &points, pair), &told, slower),
         ];
         both.map(|claim| of_the_paper(claim, engine))
     };
@@ -323,12 +306,10 @@ fn skipping(engines: &[&str], points: &[Point]) -> Vec<Claim> {
              (under skew with less than 50 %)"
         );
         let pair = (engine, 1);
-        let places = |points: &[&Point]| {
-            let lost = not_significantly_fewer(points, pair);
-            pressure::places(&lost, pair, Found::pages)
-        };
-        let claim = Claim::everywhere(what, points.len(), &places(&points));
-        of_the_paper(told_of_all(claim, &every, places(&every).len()), engine)
+        let lost = |points| not_less(points, pair, Found::pages, SIGNIFICANTLY_LESS);
+        let places = pressure::places(&lost(&points), pair, Found::pages);
+        let claim = Claim::everywhere(what, points.len(), &places);
+        of_the_paper(told_of_all(claim, &every, lost(&every).len()), engine)
     };
     (2..=RELATIVE).map(of).collect()
 }
@@ -342,11 +323,8 @@ fn equal_reads(engines: &[&str], points: &[Point]) -> Vec<Claim> {
         let part = curves::memory_for_reads_at(points.iter(), engine, percent);
         part.unwrap_or(f64::NAN)
     };
-    let budgets = pressure::budgets(points);
-    let budgets = budgets
-        .iter()
-        .filter(|percent| (50.0..=100.0).contains(*percent));
-    let budgets: Vec<f64> = budgets.copied().collect();
+    let mut budgets = pressure::budgets(points);
+    budgets.retain(|percent| (50.0..=100.0).contains(percent));
     let reason = "the abstract says neither which of its systems it speaks of nor beside how much memory, and what \
                   follows hangs on both (where a part is the least memory measured, less may do)";
     let each = (PAPERS.start..=RELATIVE).map(|engine| {
@@ -363,22 +341,21 @@ fn equal_reads(engines: &[&str], points: &[Point]) -> Vec<Claim> {
 
 /// The same of our default: goals of this project.
 fn goals(engines: &[&str], points: &[Point]) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    for engine in OURS {
-        let name = short(engines[engine]);
-        let what = format!("{name}: fewer reads than one filter a file below 100 % of memory");
-        let short = short_of_memory(points);
-        claims.push(less(what, &short, (engine, 0), Found::pages).as_goal());
-        if let Some(budget) = pressure::largest_short(points)
-            && let Some(part) = curves::memory_for_reads_at(points.iter(), engine, budget)
-        {
-            let what = format!(
-                "{name}: part of the memory for as many reads as one filter a file at {budget} %"
-            );
-            let mut claim = Claim::goal_to(what, THIRD, part);
-            claim.measured += pressure::at_most(points, budget * part);
-            claims.push(claim);
+    let (engine, name) = (OURS, short(engines[OURS]));
+    let what = format!("{name}: fewer reads than one filter a file below 100 % of memory");
+    let short = short_of_memory(points);
+    let mut claims = vec![less(what, &short, (engine, 0), Found::pages).as_goal()];
+    if let Some(budget) = pressure::largest_short(points)
+        && let Some(part) = curves::memory_for_reads_at(points.iter(), engine, budget)
+    {
+        let what = format!(
+            "{name}: part of the memory for as many reads as one filter a file at {budget} %"
+        );
+        let mut claim = Claim::goal_to(what, THIRD, part);
+        if !points.iter().any(|point| point.percent < budget * part) {
+            claim.measured += " (at most: less was not measured)";
         }
+        claims.push(claim);
     }
     claims
 }
@@ -386,11 +363,10 @@ fn goals(engines: &[&str], points: &[Point]) -> Vec<Claim> {
 /// That pages fall from number to number of modules.
 fn falling(points: &[&Point], what: &str) -> Claim {
     let pages = |point: &Point| -> Vec<f64> { (0..ALL_READ).map(|at| point.pages(at)).collect() };
-    let rises: Vec<String> = points
-        .iter()
-        .filter(|point| !pages(point).is_sorted_by(|fewer, more| fewer > more))
-        .map(|point| format!("{} {:.3?}", point.place(), pages(point)))
-        .collect();
+    let falls = |point: &Point| pages(point).is_sorted_by(|fewer, more| fewer > more);
+    let rises = points.iter().filter(|point| !falls(point));
+    let rises = rises.map(|point| format!("{} {:.3?}", point.place(), pages(point)));
+    let rises: Vec<String> = rises.collect();
     Claim::everywhere(format!("{what} (1, 2, 3, 7 modules)"), points.len(), &rises)
 }
 

@@ -6,41 +6,41 @@ use crate::reproduce::prelude::*;
 use crate::store;
 
 /// Uniform, normal, Zipf: those of Figures 6 and 7.
-pub(in crate::reproduce) const DISTRIBUTIONS: [Distribution; 3] =
+pub const DISTRIBUTIONS: [Distribution; 3] =
     [Distribution::Uniform, HIGH_SKEW, Distribution::Zipf(0.99)];
 
 /// The paper's two skewed workloads (Figure 2). It does not say how wide they are: four fifths of
 /// what is normal lie within 1.28 standard deviations of the middle, so that these give about its
 /// shares of files, 14 and 8 %.
-pub(in crate::reproduce) const LOW_SKEW: Distribution = Distribution::Normal(0.08);
+pub const LOW_SKEW: Distribution = Distribution::Normal(0.08);
 
 /// The narrower one, that of the other figures.
-pub(in crate::reproduce) const HIGH_SKEW: Distribution = Distribution::Normal(0.05);
+pub const HIGH_SKEW: Distribution = Distribution::Normal(0.05);
 
 /// The horizontal axis of what is measured over the budget.
-pub(in crate::reproduce) const MEMORY: &str = "memory, % of filters and indexes";
+pub const MEMORY: &str = "memory, % of filters and indexes";
 
 /// Stands in an engine's name for the bits of the first module that memory holds: at 70 % of memory
 /// 7 of 10 (section 5.1.1).
 const FIRST: &str = "+first={first}";
 
 /// What is measured: every combination.
-pub(in crate::reproduce) struct Grid<'a> {
+pub struct Grid<'a> {
     /// The first is the baseline.
-    pub(in crate::reproduce) engines: &'a [&'a str],
-    pub(in crate::reproduce) distributions: &'a [Distribution],
+    pub engines: &'a [&'a str],
+    pub distributions: &'a [Distribution],
     /// Shares of existing keys.
-    pub(in crate::reproduce) positives: &'a [f64],
+    pub positives: &'a [f64],
     /// In percent of filters and indexes.
-    pub(in crate::reproduce) budgets: &'a [f64],
-    pub(in crate::reproduce) device: Device,
+    pub budgets: &'a [f64],
+    pub device: Device,
     /// The database of an engine.
-    pub(in crate::reproduce) base: fn(&Lab<'_>, &str) -> Base,
+    pub base: fn(&Lab<'_>, &str) -> Base,
 }
 
 impl<'a> Grid<'a> {
     /// Uniform lookups of standard databases on a RAM disk.
-    pub(in crate::reproduce) fn uniform(engines: &'a [&'a str], budgets: &'a [f64]) -> Self {
+    pub fn uniform(engines: &'a [&'a str], budgets: &'a [f64]) -> Self {
         Self {
             engines,
             distributions: &[Distribution::Uniform],
@@ -63,8 +63,12 @@ pub(super) fn short_budgets(scale: Scale) -> &'static [f64] {
     }
 }
 
+/// Of another engine's number: all of it, and what is less by more than a tenth.
+pub(super) const ALL: f64 = 1.0;
+pub(super) const SIGNIFICANTLY_LESS: f64 = 1.0 - TOLERANCE;
+
 /// A number of what was found.
-pub(in crate::reproduce) type Measure = fn(&Found) -> f64;
+pub type Measure = fn(&Found) -> f64;
 
 /// Microseconds of an operation by this machine's clock.
 pub(super) fn micros(found: &Found) -> f64 {
@@ -77,23 +81,22 @@ pub(super) fn filter_pages(found: &Found) -> f64 {
 }
 
 /// A measured point.
-pub(in crate::reproduce) struct Point {
-    pub(in crate::reproduce) distribution: Distribution,
-    pub(in crate::reproduce) positive: f64,
-    pub(in crate::reproduce) percent: f64,
+pub struct Point {
+    pub distribution: Distribution,
+    pub positive: f64,
+    pub percent: f64,
     /// One for each engine, in their order.
-    pub(in crate::reproduce) found: Vec<Found>,
+    pub found: Vec<Found>,
 }
 
 impl Point {
     /// Pages that an engine read per lookup.
-    pub(in crate::reproduce) fn pages(&self, engine: usize) -> f64 {
+    pub fn pages(&self, engine: usize) -> f64 {
         self.value(engine, Found::pages)
     }
 
-    /// The distribution and the share of existing keys, in words.
     /// The columns of its place.
-    pub(in crate::reproduce) fn row(&self) -> Vec<(String, Cell)> {
+    pub fn row(&self) -> Vec<(String, Cell)> {
         row! {
             "distribution": self.distribution.name(),
             "existing": self.positive,
@@ -101,12 +104,13 @@ impl Point {
         }
     }
 
+    /// The distribution and the share of existing keys, in words.
     fn panel(&self) -> String {
         format!("{}, {} existing", self.distribution.name(), self.positive)
     }
 
     /// Where it lies, in words.
-    pub(in crate::reproduce) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         format!("{}, {} % of memory", self.panel(), self.percent)
     }
 
@@ -117,26 +121,27 @@ impl Point {
 
     /// Where it lies, with a number of these engines.
     pub(super) fn with(&self, engines: &[usize], of: Measure) -> String {
-        let values = engines
-            .iter()
-            .map(|at| format!("{:.3}", self.value(*at, of)));
-        let values: Vec<String> = values.collect();
-        format!("{} ({})", self.place(), values.join(", "))
+        let values = engines.iter().map(|at| self.value(*at, of));
+        format!(
+            "{} ({})",
+            self.place(),
+            joined(values.map(|value| format!("{value:.3}")))
+        )
     }
 }
 
 /// The standard database of an engine.
-pub(in crate::reproduce) fn standard(lab: &Lab<'_>, engine: &str) -> Base {
+pub fn standard(lab: &Lab<'_>, engine: &str) -> Base {
     lab.base(engine)
 }
 
 /// The setting in a sentence.
-pub(in crate::reproduce) fn setting(lab: &Lab<'_>) -> String {
+pub fn setting(lab: &Lab<'_>) -> String {
     setting_of(lab, &lab.base(""))
 }
 
 /// The same of any database.
-pub(in crate::reproduce) fn setting_of(lab: &Lab<'_>, base: &Base) -> String {
+pub fn setting_of(lab: &Lab<'_>, base: &Base) -> String {
     let full = match store::rocksdb_metadata(base).filter(|_| lab.of_rocksdb) {
         Some(bytes) => format!(
             "; 100 % of memory is {bytes} bytes, RocksDB's filters of 10 bits a key and indexes"
@@ -151,13 +156,13 @@ pub(in crate::reproduce) fn setting_of(lab: &Lab<'_>, base: &Base) -> String {
 }
 
 /// An engine's name at a budget: SHaMBa-prop's hangs on it.
-pub(in crate::reproduce) fn at(engine: &str, percent: f64) -> String {
+pub fn at(engine: &str, percent: f64) -> String {
     let bits = (percent / 10.0).min(10.0);
     engine.replace(FIRST, &format!("+first={bits}"))
 }
 
 /// Measures every combination.
-pub(in crate::reproduce) fn measure(lab: &mut Lab<'_>, grid: &Grid<'_>) -> Result<Vec<Point>> {
+pub fn measure(lab: &mut Lab<'_>, grid: &Grid<'_>) -> Result<Vec<Point>> {
     let plain = (grid.base)(lab, STATE_OF_THE_ART);
     let budgets = lab.budgets(&plain, grid.budgets)?;
     let mut points = Vec::new();
@@ -184,17 +189,12 @@ pub(in crate::reproduce) fn measure(lab: &mut Lab<'_>, grid: &Grid<'_>) -> Resul
 }
 
 /// The points as a table: pages per lookup.
-pub(in crate::reproduce) fn table(title: &str, engines: &[&str], points: &[Point]) -> Report {
+pub fn table(title: &str, engines: &[&str], points: &[Point]) -> Report {
     table_of(title, engines, points, Found::pages)
 }
 
 /// The points as a table of any number.
-pub(in crate::reproduce) fn table_of(
-    title: &str,
-    engines: &[&str],
-    points: &[Point],
-    value: Measure,
-) -> Report {
+pub fn table_of(title: &str, engines: &[&str], points: &[Point], value: Measure) -> Report {
     Report::of(title, points, |point| {
         let mut row = point.row();
         let each = engines.iter().zip(&point.found);
@@ -204,7 +204,7 @@ pub(in crate::reproduce) fn table_of(
 }
 
 /// Of what was in memory at the end, in KB.
-pub(super) fn kib(found: &Found, of: fn(&Resident) -> u64) -> f64 {
+pub fn kib(found: &Found, of: fn(&Resident) -> u64) -> f64 {
     let bytes = found.resident.as_ref().map(of);
     bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1000.0)
 }
@@ -221,17 +221,14 @@ fn each<'a>(
 }
 
 /// What was read, by kind where the engine tells, and what was in memory at the end.
-pub(in crate::reproduce) fn kinds(engines: &[&str], points: &[Point]) -> Report {
+pub fn kinds(engines: &[&str], points: &[Point]) -> Report {
     let title = "Pages read per lookup, by kind";
     Report::of(title, each(engines, points), |(point, engine, found)| {
         let told = |name: &str| {
             let known = found.counts.contains_key(name);
             known.then(|| found.per_lookup(name))
         };
-        row! {
-            "distribution": point.distribution.name(),
-            "existing": point.positive,
-            "budget %": point.percent,
+        let kinds = row! {
             "engine": engine,
             "data pages": told("data_pages"),
             "index pages": told("index_pages"),
@@ -243,22 +240,18 @@ pub(in crate::reproduce) fn kinds(engines: &[&str], points: &[Point]) -> Report 
             "data KB in memory": kib(found, |resident| resident.data),
             "index KB in memory": kib(found, |resident| resident.index),
             "filter KB in memory": kib(found, |resident| resident.filter),
-        }
+        };
+        [point.row(), kinds].concat()
     })
 }
 
 /// The points as panels, one for each distribution and share: pages per lookup.
-pub(in crate::reproduce) fn panels(engines: &[&str], points: &[Point]) -> Vec<Panel> {
+pub fn panels(engines: &[&str], points: &[Point]) -> Vec<Panel> {
     panels_of(engines, points, "pages read per lookup", Found::pages)
 }
 
 /// The points as panels of any number.
-pub(in crate::reproduce) fn panels_of(
-    engines: &[&str],
-    points: &[Point],
-    y: &str,
-    value: Measure,
-) -> Vec<Panel> {
+pub fn panels_of(engines: &[&str], points: &[Point], y: &str, value: Measure) -> Vec<Panel> {
     let table = Report::of(y, each(engines, points), |(point, engine, found)| {
         row! { "": point.panel(), "engine": engine, MEMORY: point.percent, y: value(found) }
     });
@@ -267,7 +260,7 @@ pub(in crate::reproduce) fn panels_of(
 }
 
 /// What was measured, with what is claimed of it.
-pub(in crate::reproduce) fn findings(
+pub fn findings(
     setting: String,
     engines: &[&str],
     points: &[Point],
@@ -279,7 +272,7 @@ pub(in crate::reproduce) fn findings(
 }
 
 /// An engine's name without the part all have.
-pub(in crate::reproduce) fn short(engine: &str) -> &str {
+pub fn short(engine: &str) -> &str {
     let name = engine.strip_prefix("shamba:").unwrap_or(engine);
     let name = name.strip_suffix(FIRST).unwrap_or(name);
     match name {
@@ -294,32 +287,26 @@ pub(super) fn those(points: &[Point], so: impl Fn(&Point) -> bool) -> Vec<&Point
 }
 
 /// The points at which memory is short.
-pub(in crate::reproduce) fn short_of_memory(points: &[Point]) -> Vec<&Point> {
+pub fn short_of_memory(points: &[Point]) -> Vec<&Point> {
     those(points, |point| point.percent < 100.0)
 }
 
-/// The points at which a number of an engine is not less than that of another.
+/// The points at which a number of an engine is not less than this part of that of another.
 pub(super) fn not_less<'a>(
     points: &[&'a Point],
     (engine, other): (usize, usize),
     of: Measure,
+    part: f64,
 ) -> Vec<&'a Point> {
-    let less = |point: &&Point| point.value(engine, of) < point.value(other, of);
-    points
-        .iter()
-        .copied()
-        .filter(|point| !less(point))
-        .collect()
+    let less = |point: &&Point| point.value(engine, of) < part * point.value(other, of);
+    let lost = points.iter().filter(|point| !less(point));
+    lost.copied().collect()
 }
 
 /// The places of points, with a number of an engine and of another.
-pub(in crate::reproduce) fn places(
-    points: &[&Point],
-    pair: (usize, usize),
-    of: Measure,
-) -> Vec<String> {
-    let places = points.iter().map(|point| point.with(&[pair.0, pair.1], of));
-    places.collect()
+pub fn places(points: &[&Point], pair: (usize, usize), of: Measure) -> Vec<String> {
+    let place = |point: &&Point| point.with(&[pair.0, pair.1], of);
+    points.iter().map(place).collect()
 }
 
 /// The points at which the times of two engines are told apart: they differ by more than a tenth.
@@ -332,11 +319,7 @@ pub(super) fn told_apart<'a>(points: &[&'a Point], (a, b): (usize, usize)) -> Ve
 }
 
 /// That an engine is quicker by the clock than another, wherever their times are told apart.
-pub(in crate::reproduce) fn quicker(
-    what: impl Into<String>,
-    points: &[&Point],
-    pair: (usize, usize),
-) -> Claim {
+pub fn quicker(what: impl Into<String>, points: &[&Point], pair: (usize, usize)) -> Claim {
     let told = told_apart(points, pair);
     let mut claim = less(what, &told, pair, micros);
     let alike = points.len() - told.len();
@@ -348,46 +331,25 @@ pub(in crate::reproduce) fn quicker(
 }
 
 /// That a number of an engine is less than that of another in all of these points.
-pub(in crate::reproduce) fn less(
+pub fn less(
     what: impl Into<String>,
     points: &[&Point],
     pair: (usize, usize),
     of: Measure,
 ) -> Claim {
-    let lost = places(&not_less(points, pair, of), pair, of);
-    Claim::everywhere(what, points.len(), &lost)
+    let lost = not_less(points, pair, of, ALL);
+    Claim::everywhere(what, points.len(), &places(&lost, pair, of))
 }
 
-/// That an engine reads fewer pages than the baseline in all of these points; if not, which pages
-/// it reads more of.
-pub(super) fn fewer(what: impl Into<String>, points: &[&Point], engine: usize) -> Claim {
-    let lost = not_less(points, (engine, 0), Found::pages);
-    let (told, cause) = super::causes::more(&lost, engine);
-    less(what, points, (engine, 0), Found::pages).because(told, cause)
-}
-
-/// The points at which an engine reads more than nine tenths of what another reads.
-pub(super) fn not_significantly_fewer<'a>(
-    points: &[&'a Point],
-    (engine, other): (usize, usize),
-) -> Vec<&'a Point> {
-    let is_lost = |point: &&&Point| point.pages(engine) >= (1.0 - TOLERANCE) * point.pages(other);
-    points.iter().filter(is_lost).copied().collect()
-}
-
-/// That an engine reads fewer pages than the baseline by more than a tenth in all of these points;
-/// if it reads more in some, which pages there.
-pub(super) fn significantly_fewer(
-    what: impl Into<String>,
-    points: &[&Point],
-    engine: usize,
-) -> Claim {
-    let lost = not_significantly_fewer(points, (engine, 0));
-    let places = places(&lost, (engine, 0), Found::pages);
-    let more = not_less(&lost, (engine, 0), Found::pages);
+/// That an engine reads less than this part of the baseline's pages in all of these points; if it
+/// reads more in some, which pages there.
+pub(super) fn fewer(what: impl Into<String>, points: &[&Point], engine: usize, part: f64) -> Claim {
+    let pair = (engine, 0);
+    let lost = not_less(points, pair, Found::pages, part);
+    let more = not_less(&lost, pair, Found::pages, ALL);
     let (told, cause) = super::causes::more(&more, engine);
-    let told = told && !more.is_empty();
-    Claim::everywhere(what, points.len(), &places).because(told, cause)
+    let lost = places(&lost, pair, Found::pages);
+    Claim::everywhere(what, points.len(), &lost).because(told, cause)
 }
 
 /// The budgets of points, the least first.
@@ -404,53 +366,18 @@ pub(super) fn largest_short(points: &[Point]) -> Option<f64> {
     budgets.rfind(|percent| *percent < 100.0)
 }
 
-/// What is to be said of a memory that is the least measured: less may do.
-pub(super) fn at_most(points: &[Point], percent: f64) -> &'static str {
-    let less = points.iter().any(|point| point.percent < percent);
-    if less {
-        ""
-    } else {
-        " (at most: less was not measured)"
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    /// Of both, the words and the verdict.
-    #[test]
-    fn times_within_a_tenth_are_no_points() {
-        let points = |times: &[[f64; 2]]| -> Vec<Point> {
-            let point = |both: &[f64; 2]| Point {
-                distribution: Distribution::Uniform,
-                positive: 0.0,
-                percent: 10.0,
-                found: both
-                    .map(|micros| {
-                        let mut found = found("filter_pages", 1);
-                        found.times.mean_us = micros;
-                        found
-                    })
-                    .into(),
-            };
-            times.iter().map(point).collect()
-        };
-        let verdict = |times: &[[f64; 2]]| {
-            let points = points(times);
-            let points: Vec<&Point> = points.iter().collect();
-            let claim = quicker("first", &points, (0, 1));
-            (claim.verdict, claim.measured)
-        };
-        use crate::reproduce::Verdict::{DoesNotHold, Holds, NotComparable};
-        let (holds, seen) = verdict(&[[8.0, 10.0], [10.5, 10.0]]);
-        assert_eq!(holds, Holds);
-        assert!(
-            seen.starts_with("at 1 of 1 points") && seen.contains("at 1 more"),
-            "{seen}"
-        );
-        assert_eq!(verdict(&[[8.0, 10.0], [11.5, 10.0]]).0, DoesNotHold);
-        assert_eq!(verdict(&[[9.5, 10.0], [10.5, 10.0]]).0, NotComparable);
+    /// A point at which engines found this.
+    pub(in crate::reproduce::shamba) fn point(found: impl Into<Vec<Found>>) -> Point {
+        Point {
+            distribution: Distribution::Uniform,
+            positive: 0.0,
+            percent: 10.0,
+            found: found.into(),
+        }
     }
 
     /// One lookup that counted so much.
@@ -462,6 +389,31 @@ pub(super) mod tests {
         };
         found.times.operations = 1;
         found
+    }
+
+    #[test]
+    fn times_within_a_tenth_are_no_points() {
+        let found = |micros| {
+            let mut found = found("filter_pages", 1);
+            found.times.mean_us = micros;
+            found
+        };
+        // The words and the verdict of the times of both.
+        let verdict = |times: &[[f64; 2]]| {
+            let points = times.iter().map(|both| point(both.map(found)));
+            let points: Vec<Point> = points.collect();
+            let claim = quicker("first", &those(&points, |_| true), (0, 1));
+            (claim.verdict, claim.measured)
+        };
+        use crate::reproduce::Verdict::{DoesNotHold, Holds, NotComparable};
+        let (holds, seen) = verdict(&[[8.0, 10.0], [10.5, 10.0]]);
+        assert_eq!(holds, Holds);
+        assert_eq!(
+            seen,
+            "at 1 of 1 points; at 1 more they differ by less than a tenth"
+        );
+        assert_eq!(verdict(&[[8.0, 10.0], [11.5, 10.0]]).0, DoesNotHold);
+        assert_eq!(verdict(&[[9.5, 10.0], [10.5, 10.0]]).0, NotComparable);
     }
 
     #[test]

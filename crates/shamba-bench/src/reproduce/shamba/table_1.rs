@@ -55,10 +55,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         }
     }
     let what = "KB read increase as memory decreases (100, 70, 40, 10 %)";
-    let seen: Vec<String> = skewed.iter().rev().map(|kb| format!("{kb:.3}")).collect();
+    let seen = joined(skewed.iter().rev().map(|kb| format!("{kb:.3}")));
     let holds = skewed.is_sorted_by(|less_memory, more| less_memory > more);
-    let paper = "at each step";
-    claims.push(Claim::statement(what, paper, seen.join(", "), holds));
+    claims.push(Claim::statement(what, "at each step", seen, holds));
     // With each budget, ours beside theirs.
     let lost = (PAPER.iter().zip(ours.iter().zip(&uniform)))
         .filter(|(_, (ours, theirs))| ours >= theirs)
@@ -69,11 +68,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let columns = ["paper KB", UNIFORM, LOW, OURS, OURS_LOW];
     let y = "KB read per lookup";
     let panel = Panel::of_columns("Empty lookups", &table, "budget %", y, &columns);
+    let panel = panel.over(MEMORY).logarithmic();
     let setting = super::pressure::setting(lab);
-    Ok(Findings::of(
-        setting,
-        [table],
-        [panel.over(MEMORY).logarithmic()],
-        claims,
-    ))
+    Ok(Findings::of(setting, [table], [panel], claims))
 }

@@ -3,23 +3,17 @@
 use super::pressure::{Point, filter_pages, short};
 use crate::reproduce::prelude::*;
 
-/// That an engine with the paper's thresholds reads no filter at so many points, where it is so at
-/// most of them: what it reads then says nothing of modules.
-pub(super) fn reads_no_filters(engines: &[&str], points: &[Point]) -> Vec<String> {
-    let told = without_filters(engines, points).into_iter();
-    told.map(|(engine, seen)| {
+/// What is to be noted of engines with the paper's thresholds: those that read no filter at most
+/// points, so that what they read says nothing of modules, and those that skip partially, which
+/// read the first of two equal modules alone.
+pub(super) fn notes(engines: &[&str], points: &[Point]) -> Vec<String> {
+    let bare = without_filters(engines, points).into_iter().map(|(engine, seen)| {
         format!(
             "{engine} {seen}: next to no module is worth as much as the paper's thresholds ask for, and what is saved is \
              saved by reading no filters at all."
         )
-    })
-    .collect()
-}
-
-/// What partial skipping is with the paper's printed thresholds, of those among the engines that
-/// have them: the first of two equal modules alone.
-pub(super) fn reads_one_module(engines: &[&str]) -> Vec<String> {
-    let told = partial(engines).map(|(engine, when)| {
+    });
+    let halved = partial(engines).map(|(engine, when)| {
         format!(
             "{engine} reads the first of its two modules and never the second{when}: with the printed threshold of 0.1 the \
              second of two equal modules is worth reading in no file (at most 0.083 is to be had; a test of the engine, \
@@ -27,7 +21,7 @@ pub(super) fn reads_one_module(engines: &[&str]) -> Vec<String> {
              saved is saved by that: no utility decides anything."
         )
     });
-    told.collect()
+    bare.chain(halved).collect()
 }
 
 /// The engines that skip the second module by the paper's thresholds, and where that is said of
@@ -64,12 +58,10 @@ pub(super) fn tell_of_no_filters(engines: &[&str], points: &[Point], claims: &mu
 }
 
 /// The engines with the paper's thresholds that read no filters at most points, and at how many.
-fn without_filters<'a>(engines: &[&'a str], points: &[Point]) -> Vec<(&'a str, String)> {
+pub(super) fn without_filters<'a>(engines: &[&'a str], points: &[Point]) -> Vec<(&'a str, String)> {
     let told = engines.iter().enumerate().filter_map(|(at, engine)| {
-        let without = points
-            .iter()
-            .filter(|point| point.value(at, filter_pages) == 0.0);
-        let (without, all) = (without.count(), points.len());
+        let bare = |point: &&Point| point.value(at, filter_pages) == 0.0;
+        let (without, all) = (points.iter().filter(bare).count(), points.len());
         let skips = engine.contains("+paper") && 2 * without > all;
         let seen = format!("reads no page of a filter at {without} of {all} points");
         skips.then(|| (short(engine), seen))
@@ -79,24 +71,19 @@ fn without_filters<'a>(engines: &[&'a str], points: &[Point]) -> Vec<(&'a str, S
 
 #[cfg(test)]
 mod tests {
-    use super::super::pressure::tests::found;
+    use super::super::pressure::tests::{found, point};
     use super::*;
+
+    const ENGINES: [&str; 2] = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper"];
+
+    /// Points at which both read so many pages of filters.
+    fn points<const N: usize>(pages: [[u64; 2]; N]) -> [Point; N] {
+        pages.map(|both| point(both.map(|pages| found("filter_pages", pages))))
+    }
 
     #[test]
     fn who_reads_no_filters_is_told() {
-        let point = |pages: [u64; 2]| Point {
-            distribution: Distribution::Uniform,
-            positive: 0.0,
-            percent: 10.0,
-            found: pages.map(|pages| found("filter_pages", pages)).into(),
-        };
-        let engines = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper"];
-        let told = |pages| {
-            reads_no_filters(
-                &engines,
-                &Vec::from(pages).into_iter().map(point).collect::<Vec<_>>(),
-            )
-        };
+        let told = |pages| notes(&ENGINES, &points::<3>(pages));
         let one = told([[1, 0], [0, 0], [0, 1]]);
         assert!(
             one[0].starts_with("shamba-eq-f+paper reads no page of a filter at 2 of 3 points"),
@@ -107,13 +94,6 @@ mod tests {
 
     #[test]
     fn claims_of_who_reads_no_filters_say_so() {
-        let points = [Point {
-            distribution: Distribution::Uniform,
-            positive: 0.0,
-            percent: 10.0,
-            found: [1, 0].map(|pages| found("filter_pages", pages)).into(),
-        }];
-        let engines = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper"];
         let claim = |what: &str| Claim::everywhere_but(what, 1, 0);
         let mut claims = [
             claim("shamba-eq: fewer"),
@@ -121,7 +101,7 @@ mod tests {
             claim("shamba-eq-f+paper reads less"),
             claim("shamba-eq-f+papers: fewer"),
         ];
-        tell_of_no_filters(&engines, &points, &mut claims);
+        tell_of_no_filters(&ENGINES, &points([[1, 0]]), &mut claims);
         let told = claims.map(|claim| claim.measured.contains("it reads no page of a filter"));
         assert_eq!(told, [false, true, true, false]);
     }
@@ -134,7 +114,7 @@ mod tests {
             "shamba:shamba-prop-p+paper+first={first}",
             "shamba:shamba-eq-f+paper",
         ];
-        let told = reads_one_module(&engines);
+        let told = notes(&engines, &[]);
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[1].contains("from 50 % of memory on"), "{told:?}");
     }
