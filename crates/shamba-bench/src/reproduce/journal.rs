@@ -38,12 +38,15 @@ struct Line {
 
 /// Measurements, and whether there can be others.
 pub(super) struct Journal {
-    kept: HashMap<String, Line>,
+    /// Of each build that measured, the last one first: what it did.
+    kept: Vec<(Build, HashMap<String, Line>)>,
+    /// Which of them is taken from.
+    build: usize,
     /// Where others are kept; `None` if there are none.
     file: Option<PathBuf>,
     here: Place,
-    /// Where what there is to judge was measured, and the families of engines that were.
-    judged: Option<(Place, HashSet<String>)>,
+    /// The families of engines that were measured, of what there is to judge.
+    judged: Option<HashSet<String>>,
     /// Since [`begin`](Self::begin): the place of what was taken from it, and what that took.
     place: Option<Place>,
     seconds: f64,
@@ -79,23 +82,31 @@ impl Journal {
         } else {
             lines(text)?
         };
-        let first = lines.first().map(|line| line.place.clone());
         let trials = lines.iter().filter(|line| line.asked.0 == TRIAL);
         let engines = trials.filter_map(|line| line.asked.1.get("engine")?.as_str());
-        let families = engines
-            .map(|spec| engine::family(spec).to_owned())
-            .collect();
-        let judged = first.map(|place| (place, families));
+        let families = engines.map(|spec| engine::family(spec).to_owned());
         Ok(Self {
-            judged,
+            judged: Some(families.collect()),
             ..Self::of(lines, None)?
         })
     }
 
     fn of(lines: Vec<Line>, file: Option<PathBuf>) -> Result<Self> {
-        let named = |line: Line| Ok((name(&line.asked)?, line));
+        let mut kept: Vec<(Build, HashMap<String, Line>)> = Vec::new();
+        for line in lines {
+            let build = &line.place.build;
+            let at = kept.iter().position(|(known, _)| known == build);
+            // A build comes first once it has the last line so far.
+            let mut own = match at {
+                Some(at) => kept.remove(at),
+                None => (build.clone(), HashMap::new()),
+            };
+            own.1.insert(name(&line.asked)?, line);
+            kept.insert(0, own);
+        }
         Ok(Self {
-            kept: lines.into_iter().map(named).collect::<Result<_>>()?,
+            kept,
+            build: 0,
             file,
             here: Place::here(),
             judged: None,
@@ -110,17 +121,28 @@ impl Journal {
         self.file.is_none()
     }
 
-    /// From here on [`taken`](Self::taken) tells of another experiment.
-    pub(super) fn begin(&mut self) {
+    /// How many builds have measured what there is.
+    pub(super) fn builds(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// From here on [`taken`](Self::taken) tells of another experiment, of which all is by this
+    /// build: 0 is the one that has the last line.
+    pub(super) fn begin(&mut self, build: usize) {
+        self.build = build;
         self.place = None;
         self.seconds = 0.0;
     }
 
     /// Where what was taken since [`begin`](Self::begin) had been measured, and the seconds of it
-    /// that were in no other experiment's. What measures nothing is of where all else was.
+    /// that were in no other experiment's. What measures nothing is of where the build measured.
     pub(super) fn taken(&self) -> (Option<Place>, f64) {
-        let judged = self.judged.as_ref().map(|(place, _)| place);
-        (self.place.as_ref().or(judged).cloned(), self.seconds)
+        let of_build = || {
+            let (_, lines) = self.kept.get(self.build)?;
+            lines.values().next().map(|line| line.place.clone())
+        };
+        let any = self.judged.as_ref().and_then(|_| of_build());
+        (self.place.clone().or(any), self.seconds)
     }
 
     /// Has no more been taken since [`begin`](Self::begin) than this.
@@ -130,7 +152,7 @@ impl Journal {
 
     /// The families of engines that were measured, of what there is to judge.
     pub(super) fn families(&self) -> Option<&HashSet<String>> {
-        self.judged.as_ref().map(|(_, families)| families)
+        self.judged.as_ref()
     }
 
     /// What was found, if it was measured.
@@ -140,23 +162,14 @@ impl Journal {
         asked: &impl Serialize,
     ) -> Result<Option<T>> {
         let name = name(&(kind.to_owned(), serde_json::to_value(asked)?))?;
-        let Some(line) = self.kept.get(&name) else {
+        let own = self.kept.get(self.build);
+        let Some(line) = own.and_then(|(_, lines)| lines.get(&name)) else {
             return match self.file {
                 Some(_) => Ok(None),
                 None => Err(Error::NotMeasured(name)),
             };
         };
-        match &self.place {
-            Some(place) if place.build != line.place.build => {
-                let two = format!(
-                    "measurements of one experiment are of {} and of {}",
-                    place.build.commit, line.place.build.commit
-                );
-                return Err(Error::InvalidSetting(two));
-            }
-            Some(_) => {}
-            None => self.place = Some(line.place.clone()),
-        }
+        self.place.get_or_insert_with(|| line.place.clone());
         if self.counted.insert(name.clone()) {
             self.seconds += line.seconds;
         }
@@ -193,7 +206,10 @@ impl Journal {
         }
         let name = name(&line.asked)?;
         self.counted.insert(name.clone());
-        self.kept.insert(name, line);
+        if self.kept.is_empty() {
+            self.kept.push((self.here.build.clone(), HashMap::new()));
+        }
+        self.kept[0].1.insert(name, line);
         Ok(())
     }
 }
@@ -245,7 +261,7 @@ mod tests {
             let (place, seconds) = journal.taken();
             assert_eq!(place, Some(journal.here.clone()));
             assert!(seconds > 0.0);
-            journal.begin();
+            journal.begin(0);
             assert_eq!(journal.taken().1, 0.0);
             // What took the time was another experiment's.
             journal.find::<f64>("speed", &1).unwrap();
@@ -276,17 +292,27 @@ mod tests {
             })
             .unwrap()
         };
-        let text = format!("{}\n{}\n", line("before", 1), line("after", 2));
-        std::fs::write(&file, text).unwrap();
+        let lines = [line("before", 1), line("before", 2), line("after", 2)];
+        std::fs::write(&file, lines.join("\n")).unwrap();
         let (mut own, others) = Journal::measuring(file.clone(), true).unwrap();
-        assert_eq!(others, 2);
+        assert_eq!(others, 3);
         assert_eq!(own.find::<f64>("speed", &1).unwrap(), None);
         let mut judging = Journal::judging(&file).unwrap();
-        assert_eq!(judging.find("speed", &1).unwrap(), Some(7.0));
-        let two = judging.find::<f64>("speed", &2).unwrap_err().to_string();
-        assert!(two.contains("before and of after"), "{two}");
-        judging.begin();
-        assert_eq!(judging.find("speed", &2).unwrap(), Some(7.0));
+        // The last build first: it did not measure all.
+        let commits = [0, 1].map(|build| {
+            judging.begin(build);
+            judging.taken().0.unwrap().build.commit
+        });
+        assert_eq!(
+            (judging.builds(), commits),
+            (2, ["after", "before"].map(String::from))
+        );
+        for (build, has_first) in [(0, false), (1, true)] {
+            judging.begin(build);
+            assert_eq!(judging.find("speed", &2).unwrap(), Some(7.0));
+            let first = judging.find::<f64>("speed", &1);
+            assert_eq!(first.is_ok(), has_first, "{first:?}");
+        }
         let nowhere = Journal::judging(&dir.path().join("none"));
         assert!(matches!(nowhere, Err(Error::InvalidSetting(_))));
     }
