@@ -66,6 +66,9 @@ pub const KILLED: &str = "killed under pressure";
 /// The fact of how many sorted runs scans merged and lookups asked.
 pub const RUNS: &str = "runs on storage";
 
+/// The most memory that its process had.
+pub const PEAK: &str = "peak memory, MiB";
+
 /// What to compare, and on how much.
 #[derive(Clone, Debug, clap::Args, serde::Serialize, serde::Deserialize)]
 pub struct Settings {
@@ -198,7 +201,7 @@ impl Cell {
                 _ => {}
             }
         }
-        lines.push(Line::fact("peak memory, MiB", mib(proc_io::peak_memory())));
+        lines.push(Line::fact(PEAK, mib(proc_io::peak_memory())));
         lines.extend(runs.map(|runs| Line::fact(RUNS, runs as f64)));
         engine.flush()?;
         engine.wait_idle()?;

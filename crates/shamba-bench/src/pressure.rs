@@ -81,7 +81,7 @@ impl KeptTrials {
 #[derive(Clone, Debug)]
 pub struct Cell {
     engine: String,
-    place: Place,
+    pub(crate) place: Place,
     /// One for each repetition.
     found: Vec<Found>,
     /// Of its tree, lookups and budget; that of the first repetition.
@@ -135,10 +135,14 @@ pub(crate) fn measure(lab: &mut Lab<'_>, settings: &Settings) -> Result<Vec<Cell
         for &engine in &told {
             let trial = grid.trial(engine, places[0], settings.measured);
             let budgets = places.iter().map(|place| grid.store.budget(place.percent));
-            let optima = cell::measure(&Request {
-                dir: lab.loaded(&trial.base)?.dir,
-                trial,
-                budgets: budgets.collect(),
+            let budgets: Vec<u64> = budgets.collect();
+            let asked = (&trial, &budgets);
+            let optima: Option<Vec<Optimum>> = lab.measured("optimum", &asked, |lab| {
+                cell::measure(&Request {
+                    dir: lab.loaded(&trial.base)?.dir,
+                    trial: trial.clone(),
+                    budgets: budgets.clone(),
+                })
             })?;
             let own = cells[before..]
                 .iter_mut()

@@ -251,7 +251,7 @@ impl<'a> Lab<'a> {
 
     /// What `make` measures, made once for all that ask for the same `kind` of it with the same
     /// `asked`, which must decide what comes out.
-    pub(super) fn measured<T: Serialize + DeserializeOwned>(
+    pub(crate) fn measured<T: Serialize + DeserializeOwned>(
         &mut self,
         kind: &str,
         asked: &impl Serialize,

@@ -3,8 +3,9 @@ use super::common::{self, MEMORY};
 use crate::reproduce::prelude::*;
 use std::collections::BTreeMap;
 
-/// With over without, at most, where bytes written count as the same: a limit of ours.
-const NEGLIGIBLE: f64 = 1.1;
+/// With over without, at most, where bytes written count as the same: a limit of ours. ElasticBF's
+/// filters have ten bits a key more on storage, a fiftieth of entries of 64 B.
+const NEGLIGIBLE: f64 = 1.05;
 
 /// Without: one filter a file. And with.
 const ENGINES: [(&str, &str); 2] = [
@@ -56,14 +57,14 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         );
         let reason = "which merges fall into the puts that are measured decides it: with one filter a file alone it differs as \
                       much from seed to seed (the table)";
-        let (paper, seen) = ("negligible impact", format!("{time:.3}"));
-        claims.push(Claim::told(what, paper, seen, reason));
-        for (what, ratio) in [("a load", load), ("overwrites", written)] {
-            let what = format!(
-                "entries of {entry} B: bytes written by {what}, with over without ElasticBF"
-            );
-            claims.push(Claim::goal_to(what, NEGLIGIBLE, ratio));
-        }
+        let paper = "negligible impact";
+        claims.push(Claim::told(what, paper, format!("{time:.3}"), reason));
+        let bytes = |of: &str| {
+            format!("entries of {entry} B: bytes written by {of}, with over without ElasticBF")
+        };
+        claims.push(Claim::goal_to(bytes("a load"), NEGLIGIBLE, load));
+        let seen = format!("{written:.3}");
+        claims.push(Claim::told(bytes("overwrites"), paper, seen, reason));
     }
     let setting = common::setting(lab, &common::base(lab, STATE_OF_THE_ART));
     let title = "Bytes written by a load";

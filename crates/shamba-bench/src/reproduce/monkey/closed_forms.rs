@@ -133,6 +133,7 @@ pub(super) fn figure_7(lab: &mut Lab<'_>) -> Result<Findings> {
         buffer_entries: 128,
         ..trees::default(lab)
     };
+    let setting = trees::setting_of(lab, &tree);
     let trees = trees::with_bits(tree, bits);
     let points = trees::sweep(lab, trees::measure, trees, &trees::TWO, &trees::EMPTY)?;
     let measured = Curves::by_bits(points);
@@ -151,7 +152,7 @@ pub(super) fn figure_7(lab: &mut Lab<'_>) -> Result<Findings> {
         trees::near_model("measured searches are the model's", &measured.points),
     ];
     let tables = [table, measured.table(BESIDE)];
-    Ok(Findings::of(trees::setting(lab), tables, panels, claims))
+    Ok(Findings::of(setting, tables, panels, claims))
 }
 
 /// A falling curve at so many bits, between its points by a straight line over the logarithm;

@@ -98,10 +98,14 @@ fn of_skew(curves: &Curves) -> [Claim; 3] {
     let (own, even) = (zero[bend], even[bend]);
     let seen = format!("{own:.3} beside {even:.3} with uniform ones");
     let few = Claim::statement(what, "hardly any", seen, own < 0.03 && own < even);
-    let what = "searches in vain at the last level, Monkey for existing keys beside Monkey for empty lookups";
-    let (own, other) = (general[last], zero[last]);
-    let seen = format!("{own:.3}, {other:.3}");
-    let fewer = Claim::statement(what, "fewer", seen, own < other);
+    let beyond = bend + 1..=last;
+    let what = format!(
+        "searches in vain at each level from {} on, Monkey for existing keys beside Monkey for empty lookups",
+        level + 1
+    );
+    let pairs = || general[beyond.clone()].iter().zip(&zero[beyond.clone()]);
+    let seen = joined(pairs().map(|(own, other)| format!("{own:.3} beside {other:.3}")));
+    let fewer = Claim::statement(what, "fewer", seen, pairs().all(|(own, other)| own < other));
     [grows, few, fewer]
 }
 

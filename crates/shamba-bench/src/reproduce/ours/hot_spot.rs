@@ -60,8 +60,12 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         for &engine in &engines {
             let mut trial = lab.lookups(engine, budget, 0.5, distribution)?;
             trial.measured = lookups;
-            let target = Target::of(lab, trial.on(Device::Disk))?;
-            found.push(cell::measure(&Cell { target, window })?);
+            let trial = trial.on(Device::Disk);
+            let asked = (trial.clone(), window);
+            found.push(lab.measured("hot spot", &asked, |lab| {
+                let target = Target::of(lab, trial)?;
+                cell::measure(&Cell { target, window })
+            })?);
             lab.note(format!("{hot}, {engine}"));
         }
         let reference = found.last().map_or(Vec::new(), |pages| smoothed(pages));

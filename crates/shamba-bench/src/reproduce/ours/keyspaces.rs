@@ -81,15 +81,17 @@ impl Work {
 
     /// Fills a database in a folder of its own, and opens it again, in processes of their own.
     fn measured(self, lab: &mut Lab<'_>) -> Result<Measured> {
-        let folder = lab.scratch()?;
-        let cell = Cell {
-            dir: folder.path().join("db"),
-            work: self,
-        };
-        let filled = cell::measure(&cell)?;
-        lab.note(format!("{self:?}"));
-        let open = cell::measure(&cell)?.open;
-        Ok(Measured { open, ..filled })
+        lab.measured("keyspaces", &self, |lab| {
+            let folder = lab.scratch()?;
+            let cell = Cell {
+                dir: folder.path().join("db"),
+                work: self,
+            };
+            let filled: Measured = cell::measure(&cell)?;
+            lab.note(format!("{self:?}"));
+            let open = cell::measure(&cell)?.open;
+            Ok(Measured { open, ..filled })
+        })
     }
 }
 

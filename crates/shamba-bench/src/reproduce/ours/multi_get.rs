@@ -46,9 +46,11 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         for &percent in budgets {
             for &engine in &engines {
                 let trial = lab.lookups(engine, percent, 1.0, Distribution::Uniform)?;
-                let Measured { lookups, reads } = cell::measure(&Cell {
-                    target: Target::of(lab, trial.on(device))?,
-                    batches,
+                let trial = trial.on(device);
+                let asked = (trial.clone(), batches);
+                let Measured { lookups, reads } = lab.measured("batches", &asked, |lab| {
+                    let target = Target::of(lab, trial)?;
+                    cell::measure(&Cell { target, batches })
                 })?;
                 table.add(row! {
                     "engine": engine,

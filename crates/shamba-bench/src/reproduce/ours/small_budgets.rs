@@ -197,21 +197,25 @@ impl Cell {
 /// Imports, scans and compactions under small budgets beside those that nothing limits.
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let entries = lab.scale.tiny_or(2_000, 200_000);
-    let prepared = lab.scratch()?;
-    // A scan is of what was prepared, all else makes a database of its own.
+    // Each in a database of its own; a scan is of what was prepared.
     let mut measure = |work, memory| -> Result<Measured> {
-        lab.note(format!("{work:?}, {memory} MiB"));
-        let folder = lab.scratch()?;
-        let (entries, folder) = match work {
-            Work::Compact { .. } => (COMPACTED, &folder),
-            Work::Import { .. } => (entries, &folder),
-            Work::Prepare | Work::Scan => (entries, &prepared),
+        let entries = match work {
+            Work::Compact { .. } => COMPACTED,
+            _ => entries,
         };
-        cell::measure(&Cell {
-            dir: folder.path().join("db"),
-            memory,
-            entries,
-            work,
+        lab.measured("small budget", &(work, memory, entries), |lab| {
+            lab.note(format!("{work:?}, {memory} MiB"));
+            let folder = lab.scratch()?;
+            let cell = |work, memory| Cell {
+                dir: folder.path().join("db"),
+                memory,
+                entries,
+                work,
+            };
+            if work == Work::Scan {
+                cell::measure(&cell(Work::Prepare, NO_LIMIT))?;
+            }
+            cell::measure(&cell(work, memory))
         })
     };
     let mut imports = Report::titled(format!("Importing {entries} entries of 110 bytes"));
@@ -238,7 +242,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             });
         }
     }
-    measure(Work::Prepare, NO_LIMIT)?;
     let least = MEMORY[0].0;
     let (pressed, free) = (measure(Work::Scan, least)?, measure(Work::Scan, NO_LIMIT)?);
     let one = measure(Work::Compact { modules: 1 }, NO_LIMIT)?;

@@ -3,6 +3,7 @@ use crate::compare::{self, Compared, Settings};
 use crate::container;
 use crate::engine::{CACHED, family};
 use crate::reproduce::prelude::*;
+use std::path::PathBuf;
 
 /// Numbers of threads.
 const THREADS: [usize; 2] = [1, 2];
@@ -19,10 +20,21 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         threads: THREADS.to_vec(),
         repeat: lab.scale.pick(1, 1, 2, 3),
         write_rate: 20_000,
-        dir: lab.home()?.to_owned(),
+        dir: PathBuf::new(),
         seed: lab.seed,
     };
-    let compared = compare::run(&settings, &mut |line| lab.note(line))?;
+    let cells = lab.measured("compare", &settings, |lab| {
+        let there = Settings {
+            dir: lab.home()?.to_owned(),
+            ..settings.clone()
+        };
+        let compared = compare::run(&there, &mut |line| lab.note(line))?;
+        Ok(compared.wherever(&settings))
+    })?;
+    let compared = Compared {
+        settings: settings.clone(),
+        cells,
+    };
     let (table, ours) = (compared.table(), &engines[0]);
     let mut claims = Vec::new();
     let mut peers: Vec<&str> = engines.iter().skip(1).map(|peer| family(peer)).collect();
@@ -48,11 +60,12 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 ours,
                 peer,
             };
-            let cause = pair.past_the_cache().or_else(|| pair.several_runs());
-            let cause = cause.or_else(|| pair.not_told_apart());
-            claims.push(match cause {
-                Some(cause) => claim.because(true, cause),
-                None => claim,
+            claims.push(if let Some(both) = pair.not_told_apart() {
+                claim.without_verdict(both)
+            } else if let Some(cause) = pair.past_the_cache().or_else(|| pair.several_runs()) {
+                claim.because(true, cause)
+            } else {
+                claim
             });
         }
     }
@@ -60,6 +73,16 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         1 => vec!["No other engine is in this build (--features rocksdb,fjall,redb).".to_owned()],
         _ => Vec::new(),
     };
+    let had = engines.iter().map(|engine| {
+        let of = |line| compared.value(line, THREADS[0], engine);
+        let runs = of(compare::RUNS).map_or_else(String::new, |runs| format!("{runs:.0} runs, "));
+        let peak = of(compare::PEAK).unwrap_or(f64::NAN);
+        format!("{engine} {runs}{peak:.0} MiB")
+    });
+    notes.push(format!(
+        "Sorted runs on storage, where an engine tells them, and the memory of the process at most, with one thread: {}.",
+        joined(had)
+    ));
     for (at, engine) in engines.iter().enumerate() {
         let of = |threads: &usize| compared.value(compare::KILLED, *threads, engine);
         let killed = THREADS.iter().filter(|threads| of(threads) > Some(0.0));
@@ -120,11 +143,13 @@ impl Pair<'_> {
         (of(self.ours), of(self.peer))
     }
 
-    /// That the disk read less for a peer, where that was measured.
+    /// That the disk read less for a peer, by as much as it is quicker, where that was measured.
     fn past_the_cache(&self) -> Option<String> {
         let (ours, theirs) = self.both(&format!("{}: pages/lookup", self.phase));
         let (ours, theirs, peer) = (ours?, theirs?, self.peer);
-        (CACHED.contains(&peer) && theirs < ours).then(|| {
+        let (rate, peers_rate) = self.both(self.phase);
+        let slower = peers_rate? / rate?;
+        (CACHED.contains(&peer) && ours >= theirs * (1.0 + AS_MUCH * (slower - 1.0))).then(|| {
             let limit = self.both(compare::LIMIT).1;
             let limit = limit.map_or_else(String::new, |limit| {
                 format!(" (it had {limit:.1} MiB in all)")
@@ -173,25 +198,28 @@ impl Pair<'_> {
         })
     }
 
-    /// That the best of our repetitions is quicker than the least of the peer's.
+    /// That neither's repetitions are all quicker than the other's: whoever has the better median,
+    /// it is no lead.
     fn not_told_apart(&self) -> Option<String> {
         let of = |engine| self.compared.values(self.phase, self.threads, engine);
         let (own, theirs) = (of(self.ours), of(self.peer));
-        let most = own.iter().copied().fold(0.0, f64::max);
-        let least = theirs.iter().copied().fold(f64::INFINITY, f64::min);
+        let apart = |a: &[f64], b: &[f64]| least_of(a) > most_of(b);
         let [own_shown, theirs_shown] = [&own, &theirs].map(|rates| {
             let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
             rates.join(" and ")
         });
-        (own.len() > 1 && most >= least).then(|| {
+        let overlap = !apart(&own, &theirs) && !apart(&theirs, &own);
+        (own.len() > 1 && overlap).then(|| {
             format!(
-                "repetitions do not tell the engines apart, our best being quicker than the other's \
-                 least: ours did {own_shown} a second, {} {theirs_shown}",
+                "repetitions do not tell the engines apart: ours did {own_shown} a second, {} {theirs_shown}",
                 self.peer,
             )
         })
     }
 }
+
+/// What explains this part of a difference is its cause.
+const AS_MUCH: f64 = 0.5;
 
 /// From this ratio on two engines are as quick: times of one run on shared cores.
 const AS_QUICK: f64 = 0.9;
@@ -203,8 +231,14 @@ mod tests {
 
     #[test]
     fn repetitions_that_overlap_do_not_tell_engines_apart() {
-        let mut compared = compared("scan", &[("ours", 80.0), ("near", 100.0), ("far", 200.0)]);
-        for (at, more) in [(0, 25.0), (1, 10.0), (2, 10.0)] {
+        let rates = [
+            ("ours", 80.0),
+            ("near", 100.0),
+            ("far", 200.0),
+            ("behind", 75.0),
+        ];
+        let mut compared = compared("scan", &rates);
+        for (at, more) in [(0, 25.0), (1, 10.0), (2, 10.0), (3, 10.0)] {
             let mut again = compared.cells[at].clone();
             again.1[0].value += more;
             compared.cells.push(again);
@@ -221,6 +255,8 @@ mod tests {
         };
         let near = told(1, "near").unwrap();
         assert!(near.contains("80 and 105") && near.contains("100 and 110"));
+        // A lead is none either where repetitions overlap.
+        assert!(told(1, "behind").is_some());
         assert_eq!(told(1, "far"), None);
         assert_eq!(told(2, "near"), None);
     }

@@ -60,7 +60,7 @@ pub(super) fn over_budget(lab: &mut Lab<'_>, with_goals: bool) -> Result<Finding
         let what = format!("{own}: lower latency than {other} under pressure");
         quicker(what, &pressed, (engine, all))
     }));
-    thresholds::tell_of_no_filters(&engines, &points, &mut claims);
+    thresholds::without_verdicts(&engines, &points, &mut claims);
     let mut notes = thresholds::notes(&engines, &points);
     if peers.is_empty() {
         notes.push(NOT_BUILT_IN.to_owned());

@@ -40,8 +40,12 @@ fn partial<'a>(engines: &[&'a str]) -> impl Iterator<Item = (&'a str, &'static s
     })
 }
 
-/// Says so in the measured part of these engines' claims as well.
-pub(super) fn tell_of_no_filters(engines: &[&str], points: &[Point], claims: &mut [Claim]) {
+/// Why no verdict follows from what an engine of the printed thresholds reads.
+const NO_UTILITY: &str = "with the thresholds that the paper prints no utility decides what is read: a filter of half the bits, or \
+                          none, would read the same";
+
+/// Says so in the measured part of these engines' claims as well, from which no verdict follows.
+pub(super) fn without_verdicts(engines: &[&str], points: &[Point], claims: &mut [Claim]) {
     let bare = without_filters(engines, points).into_iter();
     let halved = partial(engines).map(|(engine, when)| {
         let seen = format!("never reads a second module{when}");
@@ -51,6 +55,7 @@ pub(super) fn tell_of_no_filters(engines: &[&str], points: &[Point], claims: &mu
         for claim in claims.iter_mut() {
             let rest = claim.what.strip_prefix(engine);
             if rest.is_some_and(|rest| rest.starts_with([' ', ':'])) {
+                *claim = claim.clone().without_verdict(NO_UTILITY);
                 claim.measured += &format!("; it {seen}");
             }
         }
@@ -73,6 +78,7 @@ pub(super) fn without_filters<'a>(engines: &[&'a str], points: &[Point]) -> Vec<
 mod tests {
     use super::super::pressure::tests::{found, point};
     use super::*;
+    use crate::reproduce::Verdict;
 
     const ENGINES: [&str; 2] = ["shamba:shamba-eq", "shamba:shamba-eq-f+paper"];
 
@@ -101,9 +107,13 @@ mod tests {
             claim("shamba-eq-f+paper reads less"),
             claim("shamba-eq-f+papers: fewer"),
         ];
-        tell_of_no_filters(&ENGINES, &points([[1, 0]]), &mut claims);
-        let told = claims.map(|claim| claim.measured.contains("it reads no page of a filter"));
-        assert_eq!(told, [false, true, true, false]);
+        without_verdicts(&ENGINES, &points([[1, 0]]), &mut claims);
+        let told = claims.map(|claim| {
+            let told = claim.measured.contains("it reads no page of a filter");
+            (told, claim.verdict == Verdict::NotComparable)
+        });
+        let [so, not] = [true, false].map(|it| (it, it));
+        assert_eq!(told, [not, so, so, not]);
     }
 
     #[test]
