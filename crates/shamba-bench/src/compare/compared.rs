@@ -14,7 +14,8 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// What was measured, without the folder where that was: these settings are the same but for it.
+    /// What was measured, without the folder where that was: these settings are the same but for
+    /// it.
     pub fn wherever(mut self, settings: &Settings) -> Vec<(Cell, Vec<Line>)> {
         for (cell, _) in &mut self.cells {
             cell.settings = settings.clone();
