@@ -47,7 +47,9 @@ fn each_gives_a_row_for_each_cell() {
     let writes = format!("writes --writes 0.5 --distributions uniform {few}");
     let found = rows(&writes, home.path());
     assert_eq!(found.len(), 1);
-    assert!(found[0]["flushes"].as_f64().is_some());
+    for told in ["flushes", "to alone, without those"] {
+        assert!(found[0][told].as_f64().is_some(), "{told}: {:?}", found[0]);
+    }
     let mixes = format!("mixes --mixes ycsb-a,ycsb-e --repeat 2 {few}");
     let found = rows(&mixes, home.path());
     assert_eq!(found.len(), 2);

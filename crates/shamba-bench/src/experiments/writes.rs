@@ -2,7 +2,9 @@
 //! and after, in the tree that the writes have left.
 //!
 //! Pages of lookups are those that the engine counts for them: what flushes and compactions read is
-//! not among them.
+//! not among them. Memtables, and what flushes and compactions work with, take memory that lookups
+//! alone have for blocks: of an engine that tells what it caches, lookups alone are measured once
+//! more with as much less.
 use super::Target;
 use super::grid::Grid;
 use crate::cell::{self, Measurement};
@@ -12,6 +14,7 @@ use crate::runner::{self, Amount};
 use crate::store;
 use crate::workload::{Mix, Operation};
 use crate::{Error, Result, row};
+use shamba::MIN_MEMORY;
 
 /// What to measure; each cell works on a copy of the engine's database.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,21 +36,33 @@ pub struct Settings {
 pub struct Cell {
     /// Its lookups.
     target: Target,
-    /// The share of operations that write.
+    /// The share of operations that write; with 0 lookups alone are all that is measured.
     writes: f64,
 }
 
+/// Parts of the phase with writes, after each of which it is asked what is cached.
+const PARTS: u64 = 32;
+
 /// What came out: of each phase pages per lookup.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Phases {
     before: f64,
     mixed: f64,
     after: f64,
+    /// Bytes of blocks in memory after the lookups alone, and on the average beside writes, from
+    /// engines that tell.
+    cached: Option<[u64; 2]>,
     /// Sorted runs before and after.
     runs: [Option<u64>; 2],
     /// Bytes of tables that flushes and compactions wrote.
     written: u64,
     flushes: u64,
+}
+
+/// Bytes of blocks in memory, from engines that tell.
+fn cached(engine: &dyn Engine) -> Option<u64> {
+    let resident = engine.resident()?;
+    Some(resident.data + resident.index + resident.filter)
 }
 
 /// What lookups read.
@@ -86,9 +101,21 @@ impl Measurement for Cell {
         };
         run(&trial.mix, trial.warm_up)?;
         let before = run(&trial.mix, trial.measured)?;
-        let runs = engine.runs();
+        let (runs, cached_alone) = (engine.runs(), cached(engine));
+        if self.writes == 0.0 {
+            return Ok(Phases {
+                before,
+                ..Phases::default()
+            });
+        }
         run(&mixed, trial.measured)?;
-        let beside = run(&mixed, trial.measured)?;
+        let (mut beside, mut cached_beside) = (0.0, Some(0));
+        for _ in 0..PARTS {
+            beside += run(&mixed, trial.measured / PARTS)? / PARTS as f64;
+            cached_beside = cached_beside
+                .zip(cached(engine))
+                .map(|(all, own)| all + own);
+        }
         engine.flush()?;
         engine.wait_idle()?;
         run(&trial.mix, trial.measured)?;
@@ -99,6 +126,9 @@ impl Measurement for Cell {
             before,
             mixed: beside,
             after,
+            cached: cached_alone
+                .zip(cached_beside)
+                .map(|(alone, all)| [alone, all / PARTS]),
             runs: [runs, engine.runs()],
             written: count("flush_bytes") + count("compaction_bytes_written"),
             flushes: count("flushes"),
@@ -122,7 +152,18 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
         for engine in &grid.store.engines {
             for &writes in &settings.writes {
                 let target = grid.target(engine, place, settings.measured, note)?;
+                let mut less = target.clone();
                 let found = cell::measure(&Cell { target, writes })?;
+                // Lookups alone in the memory that writes leave for blocks.
+                let left = match found.cached {
+                    Some([alone, beside]) => {
+                        let taken = alone.saturating_sub(beside);
+                        less.trial.memory = less.trial.memory.saturating_sub(taken).max(MIN_MEMORY);
+                        let (target, writes) = (less, 0.0);
+                        Some((taken, cell::measure(&Cell { target, writes })?.before))
+                    }
+                    None => None,
+                };
                 let row = row! {
                     "writes": writes,
                     "lookups alone": found.before,
@@ -130,6 +171,11 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
                     "alone, afterwards": found.after,
                     "to before": found.mixed / found.before,
                     "to afterwards": found.mixed / found.after,
+                    "MiB that writes took of the cache": left.map(|(taken, _)| {
+                        taken as f64 / f64::from(1 << 20)
+                    }),
+                    "alone, without those": left.map(|(_, pages)| pages),
+                    "to alone, without those": left.map(|(_, pages)| found.mixed / pages),
                     "runs": found.runs[0].map(|runs| runs as f64),
                     "runs afterwards": found.runs[1].map(|runs| runs as f64),
                     "flushes": found.flushes as f64,
