@@ -123,8 +123,9 @@ impl Beside {
     }
 
     fn told(&self) -> String {
+        let alike = (self.ours / self.theirs - 1.0).abs() < 0.01;
         let exact = |pages: f64| {
-            if pages < 0.01 {
+            if pages < 0.01 || alike {
                 format!("{pages:.4}")
             } else {
                 Cell::from(pages).to_string()

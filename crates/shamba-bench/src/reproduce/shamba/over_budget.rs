@@ -317,8 +317,6 @@ fn skipping(engines: &[&str], points: &[Point]) -> Vec<Claim> {
 /// The part of the memory that the paper's systems need to read what the baseline reads with half
 /// of the memory or more.
 fn equal_reads(engines: &[&str], points: &[Point]) -> Vec<Claim> {
-    let what = "part of the memory with which SHaMBa reads what one filter a file reads, on the average of pages over \
-                all panels";
     let part = |engine: usize, percent: f64| {
         let part = curves::memory_for_reads_at(points.iter(), engine, percent);
         part.unwrap_or(f64::NAN)
@@ -330,9 +328,10 @@ fn equal_reads(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     let each = (PAPERS.start..=RELATIVE).map(|engine| {
         let parts = budgets.iter().map(|percent| part(engine, *percent));
         let parts: Vec<f64> = parts.collect();
+        let name = name_of(engines, engine);
         let what = format!(
-            "{what}, which has {budgets:?} % of memory: {}",
-            name_of(engines, engine)
+            "part of the memory with which {name} reads what one filter a file reads with {budgets:?} % of it, on the \
+             average of pages over all panels"
         );
         Claim::range(what, (1.0 / 3.0, 1.0 / 3.0), &parts).without_verdict(reason)
     });
