@@ -107,15 +107,19 @@ pub(super) fn table_3(lab: &mut Lab<'_>) -> Result<Findings> {
     Ok(findings)
 }
 
+/// Queries with which the paper has a rate.
+const PAPERS_QUERIES: f64 = 100_000.0;
+
 /// A rate of the paper beside ours, in percent. Where they differ it is told who is the theory's,
-/// which is no cause: the paper does not say how a hash becomes a position.
+/// which is no cause, with the errors of both.
 fn beside(form: Setting, paper: f64, measured: f64, error: f64) -> Claim {
     let theory = form.theory() * 100.0;
     let what = format!("false positives, {}, %", form.derive.name());
     let [theirs, ours] = [paper, measured].map(|rate| (rate - theory).abs());
+    let chance = (theory / 100.0 * (1.0 - theory / 100.0) / PAPERS_QUERIES).sqrt() * 100.0;
     let place = format!(
         "{WHERE}ours is the theory's {theory:.3} % within three standard errors of {error:.3}, the paper's {theirs:.3} \
-         away; it does not say how a hash becomes a position, and why its rates differ is not explained"
+         away, of whose queries the standard error is {chance:.3}; why it is so far is not explained"
     );
     Claim::figure(what, paper, measured).because(ours <= 3.0 * error && ours < theirs, place)
 }

@@ -10,15 +10,15 @@ pub(super) fn notes(engines: &[&str], points: &[Point]) -> Vec<String> {
     let bare = without_filters(engines, points).into_iter().map(|(engine, seen)| {
         format!(
             "{engine} {seen}: next to no module is worth as much as the paper's thresholds ask for, and what is saved is \
-             saved by reading no filters at all."
+             saved by fetching none; what is in memory already is asked."
         )
     });
     let halved = partial(engines).map(|(engine, when)| {
         format!(
             "{engine} reads the first of its two modules and never the second{when}: with the printed threshold of 0.1 the \
              second of two equal modules is worth reading in no file (at most 0.083 is to be had; a test of the engine, \
-             `the_printed_thresholds_never_read_a_second_module`, has it). So it is a filter of half the bits, and what is \
-             saved is saved by that: no utility decides anything."
+             `the_printed_thresholds_never_read_a_second_module`, has it). So it is a filter of half the bits, but where \
+             the second is in memory already, and what is saved is saved by that."
         )
     });
     bare.chain(halved).collect()
@@ -41,8 +41,8 @@ fn partial<'a>(engines: &[&'a str]) -> impl Iterator<Item = (&'a str, &'static s
 }
 
 /// Why no verdict follows from what an engine of the printed thresholds reads.
-const NO_UTILITY: &str = "with the thresholds that the paper prints no utility decides what is read: a filter of half the bits, or \
-                          none, would read the same";
+const NO_UTILITY: &str = "with the thresholds that the paper prints first modules alone are fetched, or none, and of the others \
+                          what is in memory already is asked: that shows in what is read, and not what modules are worth";
 
 /// Says so in the measured part of these engines' claims as well, from which no verdict follows.
 pub(super) fn without_verdicts(engines: &[&str], points: &[Point], claims: &mut [Claim]) {
