@@ -38,8 +38,8 @@ struct Line {
 
 /// Measurements, and whether there can be others.
 pub(super) struct Journal {
-    /// Of each build that measured, the last one first: what it did.
-    kept: Vec<(Build, HashMap<String, Line>)>,
+    /// Of each build that measured, the last one first: where it first did, and all that it did.
+    kept: Vec<(Place, HashMap<String, Line>)>,
     /// Which of them is taken from.
     build: usize,
     /// Where others are kept; `None` if there are none.
@@ -50,8 +50,9 @@ pub(super) struct Journal {
     /// Since [`begin`](Self::begin): the place of what was taken from it, and what that took.
     place: Option<Place>,
     seconds: f64,
-    /// What was counted in the seconds of anything.
-    counted: HashSet<String>,
+    /// What of which build was counted in the seconds of anything, and in those of this experiment.
+    counted: HashSet<(usize, String)>,
+    own: Vec<(usize, String)>,
 }
 
 impl Journal {
@@ -92,14 +93,13 @@ impl Journal {
     }
 
     fn of(lines: Vec<Line>, file: Option<PathBuf>) -> Result<Self> {
-        let mut kept: Vec<(Build, HashMap<String, Line>)> = Vec::new();
+        let mut kept: Vec<(Place, HashMap<String, Line>)> = Vec::new();
         for line in lines {
-            let build = &line.place.build;
-            let at = kept.iter().position(|(known, _)| known == build);
+            let of_build = |(known, _): &(Place, _)| known.build == line.place.build;
             // A build comes first once it has the last line so far.
-            let mut own = match at {
+            let mut own = match kept.iter().position(of_build) {
                 Some(at) => kept.remove(at),
-                None => (build.clone(), HashMap::new()),
+                None => (line.place.clone(), HashMap::new()),
             };
             own.1.insert(name(&line.asked)?, line);
             kept.insert(0, own);
@@ -113,6 +113,7 @@ impl Journal {
             place: None,
             seconds: 0.0,
             counted: HashSet::new(),
+            own: Vec::new(),
         })
     }
 
@@ -132,17 +133,23 @@ impl Journal {
         self.build = build;
         self.place = None;
         self.seconds = 0.0;
+        self.own.clear();
+    }
+
+    /// What was taken since [`begin`](Self::begin) was not all of it: its seconds are another
+    /// experiment's.
+    pub(super) fn give_back(&mut self) {
+        for counted in self.own.drain(..) {
+            self.counted.remove(&counted);
+        }
     }
 
     /// Where what was taken since [`begin`](Self::begin) had been measured, and the seconds of it
     /// that were in no other experiment's. What measures nothing is of where the build measured.
     pub(super) fn taken(&self) -> (Option<Place>, f64) {
-        let of_build = || {
-            let (_, lines) = self.kept.get(self.build)?;
-            lines.values().next().map(|line| line.place.clone())
-        };
-        let any = self.judged.as_ref().and_then(|_| of_build());
-        (self.place.clone().or(any), self.seconds)
+        let of_build = self.kept.get(self.build).map(|(place, _)| place);
+        let any = of_build.filter(|_| self.is_judging());
+        (self.place.as_ref().or(any).cloned(), self.seconds)
     }
 
     /// Has no more been taken since [`begin`](Self::begin) than this.
@@ -170,8 +177,10 @@ impl Journal {
             };
         };
         self.place.get_or_insert_with(|| line.place.clone());
-        if self.counted.insert(name.clone()) {
+        let counted = (self.build, name.clone());
+        if self.counted.insert(counted.clone()) {
             self.seconds += line.seconds;
+            self.own.push(counted);
         }
         match &line.found {
             Some(found) => Ok(Some(serde_json::from_value(found.clone())?)),
@@ -205,9 +214,9 @@ impl Journal {
             file.write_all(&text)?;
         }
         let name = name(&line.asked)?;
-        self.counted.insert(name.clone());
+        self.counted.insert((self.build, name.clone()));
         if self.kept.is_empty() {
-            self.kept.push((self.here.build.clone(), HashMap::new()));
+            self.kept.push((self.here.clone(), HashMap::new()));
         }
         self.kept[0].1.insert(name, line);
         Ok(())
@@ -312,7 +321,15 @@ mod tests {
             assert_eq!(judging.find("speed", &2).unwrap(), Some(7.0));
             let first = judging.find::<f64>("speed", &1);
             assert_eq!(first.is_ok(), has_first, "{first:?}");
+            // What a build that lacks the rest has taken, the next experiment takes.
+            assert_eq!(judging.taken().1, if has_first { 2.0 } else { 1.0 });
+            if !has_first {
+                judging.give_back();
+            }
         }
+        judging.begin(0);
+        judging.find::<f64>("speed", &2).unwrap();
+        assert_eq!(judging.taken().1, 1.0);
         let nowhere = Journal::judging(&dir.path().join("none"));
         assert!(matches!(nowhere, Err(Error::InvalidSetting(_))));
     }

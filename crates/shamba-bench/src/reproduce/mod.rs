@@ -304,10 +304,15 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<()> {
         let builds = lab.journal.builds().max(1);
         let mut outcomes = (0..builds).map(|build| {
             lab.journal.begin(build);
-            measured_with(experiment, &mut lab, settings.seeds())
+            match measured_with(experiment, &mut lab, settings.seeds()) {
+                Err(Error::NotMeasured(_)) => {
+                    lab.journal.give_back();
+                    None
+                }
+                outcome => Some(outcome),
+            }
         });
-        let lacking = |outcome: &Result<Findings>| matches!(outcome, Err(Error::NotMeasured(_)));
-        let outcome = outcomes.find(|outcome| !lacking(outcome));
+        let outcome = outcomes.find_map(|outcome| outcome);
         drop(outcomes);
         let outcome = outcome.unwrap_or_else(|| Err(Error::NotMeasured(experiment.name.clone())));
         let (place, kept) = lab.journal.taken();

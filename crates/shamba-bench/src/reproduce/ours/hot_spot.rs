@@ -4,6 +4,7 @@ use crate::cell::{self, Measurement};
 use crate::experiments::Target;
 use crate::proc_io::ProcessIo;
 use crate::reproduce::prelude::*;
+use crate::reproduce::shamba::pressure::full_memory;
 
 /// Windows that make a smoothed one: 10,000 lookups at the default window.
 const SMOOTH: usize = 10;
@@ -106,8 +107,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         "{} entries of 64 B, half of the keys exist, memory {budget} % of filters and indexes. Range: a \
          normal distribution with a deviation of 5 % of the key range; set: nine lookups in ten ask for \
          1 % of the keys, which are scattered. After {lookups} lookups either jumps by half of the key \
-         range. Direct I/O on this disk.",
+         range. Direct I/O on this disk{}.",
         lab.scale.entries(),
+        full_memory(lab, &lab.base("")),
     );
     Ok(Findings::of(setting, [table, windows], panels, claims))
 }

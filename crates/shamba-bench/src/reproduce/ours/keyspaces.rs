@@ -42,11 +42,13 @@ struct Work {
     end: End,
 }
 
-/// One measurement: of a database that is filled or, once it is there, opened again.
+/// One measurement.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
     dir: PathBuf,
     work: Work,
+    /// Else it is there and opened again.
+    fill: bool,
 }
 
 /// What was measured of a database.
@@ -83,13 +85,14 @@ impl Work {
     fn measured(self, lab: &mut Lab<'_>) -> Result<Measured> {
         lab.measured("keyspaces", &self, |lab| {
             let folder = lab.scratch()?;
-            let cell = Cell {
+            let cell = |fill| Cell {
                 dir: folder.path().join("db"),
                 work: self,
+                fill,
             };
-            let filled: Measured = cell::measure(&cell)?;
+            let filled: Measured = cell::measure(&cell(true))?;
             lab.note(format!("{self:?}"));
-            let open = cell::measure(&cell)?.open;
+            let open = cell::measure(&cell(false))?.open;
             Ok(Measured { open, ..filled })
         })
     }
@@ -99,11 +102,10 @@ impl Measurement for Cell {
     type Found = Measured;
 
     fn measure(&self) -> Result<Measured> {
-        let is_new = !self.dir.exists();
         let start = Instant::now();
         let options = Options::new().memory(MemoryBudget::bytes(self.work.memory << 20));
         let db = options.open(&self.dir)?;
-        if is_new {
+        if self.fill {
             return self.fill(db);
         }
         let open = start.elapsed().as_secs_f64();
@@ -252,18 +254,19 @@ mod tests {
     #[test]
     fn what_was_put_is_found_again_and_what_was_not_is_missed() {
         let folder = tempfile::tempdir().unwrap();
-        let cell = |entries| Cell {
+        let cell = |entries, fill| Cell {
             dir: folder.path().join("db"),
             work: Work {
                 keyspaces: 5,
                 entries,
                 ..WORK
             },
+            fill,
         };
-        let filled = cell(500).measure().unwrap();
+        let filled = cell(500, true).measure().unwrap();
         assert!(filled.flushes >= 5 && filled.end >= filled.put);
-        cell(500).measure().unwrap();
-        let more = cell(501).measure();
+        cell(500, false).measure().unwrap();
+        let more = cell(501, false).measure();
         assert!(matches!(more, Err(Error::WrongAnswer(_))));
     }
 }

@@ -1,6 +1,7 @@
 //! Lookups while the tree is written to and compacted, under little memory.
 use super::{each, no_more_pages, others};
 use crate::reproduce::prelude::*;
+use crate::reproduce::shamba::pressure::full_memory;
 
 /// Half updates and half lookups, uniform; and YCSB's that look up and write.
 fn mixes() -> Result<[(&'static str, Mix); 4]> {
@@ -59,8 +60,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let setting = format!(
         "{} entries of 64 B, half updates and half lookups (uniform) and YCSB's A, B and D, {warm_up} + \
          {measured} operations of one thread beside two that compact, direct I/O on this disk; pages and \
-         reads are those of lookups.",
-        lab.scale.entries()
+         reads are those of lookups{}.",
+        lab.scale.entries(),
+        full_memory(lab, &lab.base(""))
     );
     let panels = plot::of_report(&table, "workload", "engine", "budget %", "pages");
     Ok(Findings::of(setting, [table], panels, claims))

@@ -140,14 +140,19 @@ pub fn setting(lab: &Lab<'_>) -> String {
     setting_of(lab, &lab.base(""))
 }
 
+/// What 100 % of memory is where that is what RocksDB needs, to be said after a setting.
+pub fn full_memory(lab: &Lab<'_>, base: &Base) -> String {
+    let told = store::rocksdb_metadata(base).filter(|_| lab.of_rocksdb);
+    told.map_or_else(String::new, |bytes| {
+        format!(
+            "; 100 % of memory is {bytes} bytes, RocksDB's filters of 10 bits a key and indexes"
+        )
+    })
+}
+
 /// The same of any database.
 pub fn setting_of(lab: &Lab<'_>, base: &Base) -> String {
-    let full = match store::rocksdb_metadata(base).filter(|_| lab.of_rocksdb) {
-        Some(bytes) => format!(
-            "; 100 % of memory is {bytes} bytes, RocksDB's filters of 10 bits a key and indexes"
-        ),
-        None => String::new(),
-    };
+    let full = full_memory(lab, base);
     format!(
         "{}; bits per key are those of the papers' layouts (our default chooses its own, 12.5 where memory \
          allows: what is held equal is the memory){full}",
