@@ -97,6 +97,18 @@ fn every_experiment_runs_and_is_reported() {
     assert_eq!(ended["seeds"]["end"], 3);
 }
 
+#[test]
+fn trials_side_by_side_count_what_they_count_in_turn() {
+    let pages = |jobs: &str| {
+        let home = tempfile::tempdir().unwrap();
+        let one = "reproduce ours-pressure --scale tiny --dir databases";
+        succeeded(&format!("{one}{jobs}"), home.path());
+        let found = &json(&home.path().join("results/ours-pressure.json"))["outcome"]["Ok"];
+        found["tables"][0].clone()
+    };
+    assert_eq!(pages(" --jobs 4"), pages(""));
+}
+
 /// Changes the digest of the program that measured what is in the file.
 fn of_another_program(path: &Path) {
     let text = std::fs::read_to_string(path).unwrap();

@@ -21,7 +21,7 @@ const WORDS: [&[&str]; 16] = [
     // Filters and indexes.
     &["whole", "partitioned"],
     // Bits per key of its filters, instead of those that all engines get.
-    &["6", "8", "10", "12", "13", "15", "20"],
+    &["3", "4", "5", "6", "8", "10", "12", "13", "15", "20"],
     // No filters on the last level.
     &["hits"],
     // A hash index inside data blocks.

@@ -41,6 +41,9 @@ pub struct Experiment {
     /// Bloom filter a file in this engine.
     #[serde(default)]
     pub(super) of_rocksdb: bool,
+    /// How its trials are made.
+    #[serde(default)]
+    pub(super) pace: Pace,
     /// The setting in words, around what the experiment itself says of it.
     #[serde(default)]
     setting: String,
@@ -86,6 +89,19 @@ impl Experiment {
     }
 }
 
+/// How an experiment's trials are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Pace {
+    /// One after the other.
+    #[default]
+    InTurn,
+    /// Several at once, as many as are asked for: only what is counted of them is told.
+    SideBySide,
+    /// One after the other, with fewer lookups: times on a disk are told.
+    ByTheClock,
+}
+
 /// Of an item of a paper that no experiment measures: the paper, and why.
 #[derive(serde::Deserialize)]
 struct LeftOut {
@@ -97,6 +113,9 @@ struct LeftOut {
 /// The whole file.
 #[derive(serde::Deserialize)]
 pub(super) struct Catalogue {
+    /// Settings of RocksDB, of which the best counts in each cell: what [`ROCKSDB`] stands for among
+    /// engines.
+    rocksdb: Vec<String>,
     /// Names of experiments, and how claims of theirs begin by which the papers are known.
     pub(super) headlines: Vec<[String; 2]>,
     #[serde(rename = "experiment")]
@@ -106,8 +125,18 @@ pub(super) struct Catalogue {
 
 pub(super) static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
     let read = toml::from_str(include_str!("experiments.toml"));
-    read.unwrap_or_else(|error| panic!("experiments.toml: {error}"))
+    let mut read: Catalogue = read.unwrap_or_else(|error| panic!("experiments.toml: {error}"));
+    for experiment in &mut read.experiments {
+        if let Some(at) = experiment.engines.iter().position(|name| name == ROCKSDB) {
+            let settings = read.rocksdb.iter().cloned();
+            experiment.engines.splice(at..=at, settings);
+        }
+    }
+    read
 });
+
+/// Stands among an experiment's engines for the settings of RocksDB.
+const ROCKSDB: &str = "{rocksdb}";
 
 impl Catalogue {
     /// What of these papers is left out.

@@ -4,7 +4,7 @@
 //!
 //! So what is measured and what is said of it are apart: a verdict that turns out wrong is mended,
 //! and all that was measured is judged again. One thread owns a journal.
-use super::lab::TRIAL;
+use super::lab::{COUNTED_TRIAL, TRIAL};
 use super::machine::Place;
 use crate::engine;
 use crate::provenance::Build;
@@ -83,7 +83,8 @@ impl Journal {
         } else {
             lines(text)?
         };
-        let trials = lines.iter().filter(|line| line.asked.0 == TRIAL);
+        let kinds = [TRIAL, COUNTED_TRIAL];
+        let trials = lines.iter().filter(|line| kinds.contains(&&*line.asked.0));
         let engines = trials.filter_map(|line| line.asked.1.get("engine")?.as_str());
         let families = engines.map(|spec| engine::family(spec).to_owned());
         Ok(Self {

@@ -1,5 +1,6 @@
 //! What an experiment works with: the scale, loaded databases, and trials that are measured once
 //! and kept. One thread owns it.
+use super::catalogue::Pace;
 use super::journal::Journal;
 use super::scale::Scale;
 use super::trial::{Cell, Found, Trial};
@@ -11,14 +12,25 @@ use crate::{Error, Result, cell, engine};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shamba::MIN_MEMORY;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::time::Instant;
+use tempfile::TempDir;
 
 /// The layout whose filters and indexes are 100 % of a budget: one Bloom filter a table.
 pub const STATE_OF_THE_ART: &str = "shamba:state-of-the-art";
 
-/// The kind of measurement that a [`Trial`] is.
+/// The kind of measurement that a [`Trial`] is, and one made beside others, whose times say nothing.
 pub(super) const TRIAL: &str = "trial";
+pub(super) const COUNTED_TRIAL: &str = "counted trial";
+
+/// A trial that can begin, and what is removed when it has ended.
+struct Prepared {
+    cell: Cell,
+    _copy: Option<TempDir>,
+    _group: Option<Container>,
+}
 
 /// What an experiment works with.
 pub struct Lab<'a> {
@@ -33,6 +45,9 @@ pub struct Lab<'a> {
     pub(super) engines: Vec<&'static str>,
     /// Whether 100 % of a budget is in this experiment what RocksDB would need.
     pub(super) of_rocksdb: bool,
+    /// How its trials are made, and how many at once if it is side by side.
+    pub(super) pace: Pace,
+    jobs: usize,
     home: PathBuf,
     pub(super) journal: Journal,
     /// How many measurements that the journal will have are being made, one for another.
@@ -87,11 +102,22 @@ impl<'a> Lab<'a> {
             load_seed: seed,
             engines: Vec::new(),
             of_rocksdb: false,
+            pace: Pace::default(),
+            jobs: 1,
             home,
             journal,
             depth: 0,
             measured_apart: false,
             note,
+        }
+    }
+
+    /// The same with so many trials at once, where an experiment has them side by side.
+    #[must_use]
+    pub(super) fn with_jobs(self, jobs: u16) -> Self {
+        Self {
+            jobs: jobs.into(),
+            ..self
         }
     }
 
@@ -117,7 +143,7 @@ impl<'a> Lab<'a> {
 
     /// The setting of an experiment in a sentence.
     pub fn setting(&self, base: &Base) -> String {
-        let (warm_up, measured) = self.scale.lookups();
+        let (warm_up, measured) = self.operations();
         let key = base.data().keys.key_len();
         format!(
             "{} entries of {} B (keys {key} B), 4 KiB blocks, write buffer and files of {} KiB, size \
@@ -205,8 +231,16 @@ impl<'a> Lab<'a> {
         let trial = Trial::lookups(base, memory.max(MIN_MEMORY), positive, distribution);
         Ok(Trial {
             seed: self.lookup_seed(),
-            ..trial.lasting(self.scale.lookups())
+            ..trial.lasting(self.operations())
         })
+    }
+
+    /// Lookups before measuring, and measured.
+    fn operations(&self) -> (u64, u64) {
+        match self.pace {
+            Pace::ByTheClock => self.scale.lookups_by_the_clock(),
+            _ => self.scale.lookups(),
+        }
     }
 
     /// The first of several seeds.
@@ -221,10 +255,79 @@ impl<'a> Lab<'a> {
 
     /// Measures the trial, unless it was measured before.
     pub fn measure(&mut self, trial: &Trial) -> Result<Found> {
-        self.measured(TRIAL, trial, |lab| lab.measure_anew(trial))
+        self.measured(self.kind(), trial, |lab| {
+            cell::measure(&lab.prepared(trial)?.cell)
+        })
     }
 
-    fn measure_anew(&mut self, trial: &Trial) -> Result<Found> {
+    /// The same of several, at once where the experiment has them side by side: of those that look
+    /// up in other databases.
+    pub fn measure_all(&mut self, trials: &[Trial]) -> Result<Vec<Found>> {
+        let jobs = match self.pace {
+            Pace::SideBySide => self.jobs,
+            _ => 1,
+        };
+        if jobs > 1 {
+            self.measure_at_once(trials, jobs)?;
+        }
+        trials.iter().map(|trial| self.measure(trial)).collect()
+    }
+
+    /// Measures what the journal does not have of these.
+    fn measure_at_once(&mut self, trials: &[Trial], jobs: usize) -> Result<()> {
+        let mut waiting = Vec::new();
+        for trial in trials {
+            let known = self.journal.find::<Found>(self.kind(), trial)?.is_some();
+            if !known && !waiting.iter().any(|of: &Prepared| of.cell.trial == *trial) {
+                self.depth += 1;
+                let prepared = self.prepared(trial);
+                self.depth -= 1;
+                waiting.push(prepared?);
+            }
+        }
+        let mut open = HashSet::new();
+        std::thread::scope(|scope| {
+            let (sender, ended) = mpsc::channel();
+            loop {
+                let can_start = |of: &Prepared| !open.contains(&of.cell.dir);
+                let next = waiting.iter().position(can_start);
+                if let Some(next) = next.filter(|_| open.len() < jobs) {
+                    let prepared = waiting.swap_remove(next);
+                    open.insert(prepared.cell.dir.clone());
+                    let sender = sender.clone();
+                    scope.spawn(move || {
+                        let start = Instant::now();
+                        let found = cell::measure(&prepared.cell);
+                        // Who waits for it is gone after an error.
+                        let _ = sender.send((prepared, start, found));
+                    });
+                    continue;
+                }
+                if open.is_empty() {
+                    return Ok(());
+                }
+                let Ok((Prepared { cell, .. }, start, found)) = ended.recv() else {
+                    return Ok(());
+                };
+                open.remove(&cell.dir);
+                self.journal.keep(self.kind(), &cell.trial, start, &found)?;
+                if !matches!(found, Err(Error::Killed(_))) {
+                    found?;
+                }
+            }
+        })
+    }
+
+    /// The kind of measurement that a trial of this experiment is.
+    fn kind(&self) -> &'static str {
+        match self.pace {
+            Pace::SideBySide => COUNTED_TRIAL,
+            _ => TRIAL,
+        }
+    }
+
+    /// A trial with all that it needs.
+    fn prepared(&mut self, trial: &Trial) -> Result<Prepared> {
         let loaded = self.loaded(&trial.base)?;
         let copy = if trial.mix.writes() {
             Some(store::copy(&loaded.dir)?)
@@ -242,10 +345,15 @@ impl<'a> Lab<'a> {
         } else {
             None
         };
-        cell::measure(&Cell {
+        let cell = Cell {
             trial: trial.clone(),
             dir,
             group: group.as_ref().map(|group| group.dir().to_owned()),
+        };
+        Ok(Prepared {
+            cell,
+            _copy: copy,
+            _group: group,
         })
     }
 
@@ -293,7 +401,7 @@ impl<'a> Lab<'a> {
     }
 
     /// An empty folder for an experiment that keeps its own databases; removed when dropped.
-    pub fn scratch(&mut self) -> Result<tempfile::TempDir> {
-        Ok(tempfile::TempDir::with_prefix_in("scratch-", self.home()?)?)
+    pub fn scratch(&mut self) -> Result<TempDir> {
+        Ok(TempDir::with_prefix_in("scratch-", self.home()?)?)
     }
 }

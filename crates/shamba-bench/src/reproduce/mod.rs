@@ -123,6 +123,10 @@ pub struct Settings {
     /// removed at the end.
     #[arg(long)]
     pub dir: Option<PathBuf>,
+    /// Trials at once, of experiments that only count: more than there are cores, where a disk is waited
+    /// for.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub jobs: u16,
     /// Go on with a run that was stopped: keep experiments that ended well, and single
     /// measurements, if they are of this very program.
     #[arg(long)]
@@ -285,7 +289,8 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<()> {
         Some(file) => Lab::judging(scale, seed, file, note)?,
         None => {
             let file = settings.out.join(journal::FILE);
-            Lab::new(scale, seed, home, file, settings.resume, note)?
+            let lab = Lab::new(scale, seed, home, file, settings.resume, note)?;
+            lab.with_jobs(settings.jobs)
         }
     };
     // Seconds of those that ended, at the quick scale and here.
@@ -387,6 +392,7 @@ fn measured_with(
     let run = experiment.run().ok_or_else(unknown)?;
     lab.engines = experiment.engines(|family| lab.has(family));
     lab.of_rocksdb = experiment.of_rocksdb;
+    lab.pace = experiment.pace;
     let mut all = Vec::new();
     for seed in seeds.clone() {
         if seeds.end - seeds.start > 1 {
@@ -463,6 +469,7 @@ mod tests {
             scale: Scale::Tiny,
             out: PathBuf::from("unused"),
             dir: None,
+            jobs: 1,
             resume: false,
             list: false,
             report: false,

@@ -59,6 +59,14 @@ impl Scale {
         )
     }
 
+    /// The same where each read of a disk is waited for, and times are what counts.
+    pub fn lookups_by_the_clock(self) -> (u64, u64) {
+        match self {
+            Self::Standard => (10_000, 5_000),
+            _ => self.lookups(),
+        }
+    }
+
     /// Budgets in percent of filters and indexes.
     pub fn budgets(self) -> &'static [f64] {
         self.pick(

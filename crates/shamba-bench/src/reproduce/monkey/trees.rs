@@ -43,7 +43,7 @@ pub(super) fn default(lab: &Lab<'_>) -> FullTree {
 
 /// Lookups of a kind.
 pub(super) fn count(lab: &Lab<'_>) -> u64 {
-    lab.scale.pick(400, 12_000, 100_000, 100_000)
+    lab.scale.pick(400, 12_000, 50_000, 100_000)
 }
 
 /// The setting in a sentence.

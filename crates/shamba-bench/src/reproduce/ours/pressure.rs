@@ -3,7 +3,8 @@ use super::{missing, rocksdb};
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{self, DISTRIBUTIONS, Grid, Point};
 
-/// Budgets at the paper's size, in percent.
+/// Budgets of uniform lookups at the standard scale, and of all at the paper's, in percent.
+const UNIFORM: [f64; 4] = [10.0, 40.0, 70.0, 100.0];
 const BUDGETS: [f64; 6] = [10.0, 25.0, 40.0, 70.0, 100.0, 150.0];
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
@@ -11,21 +12,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let mut engines = lab.engines.clone();
     engines.retain(|engine| !settings.contains(engine));
     let mut notes = missing(lab);
-    let budgets: &[f64] = lab.scale.pick(
-        &[100.0],
-        &[10.0, 40.0, 100.0],
-        &[10.0, 40.0, 100.0],
-        &BUDGETS,
-    );
-    let grid = |engines, device| Grid {
-        engines,
-        distributions: &DISTRIBUTIONS,
-        positives: &[0.0, 0.5, 1.0],
-        budgets,
-        device,
-        base: pressure::standard,
-    };
-    let mut points = pressure::measure(lab, &grid(&engines[..], Device::Ram))?;
+    let mut points = measure(lab, &engines, Device::Ram)?;
     let mut tables = Vec::new();
     if !settings.is_empty() {
         for point in &mut points {
@@ -34,7 +21,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             point.found.extend(found);
         }
         if lab.seed == lab.first_seed() {
-            let cells = pressure::measure(lab, &grid(&settings, Device::Disk))?;
+            let cells = measure(lab, &settings, Device::Disk)?;
             tables.push(rocksdb::table(&settings, &cells));
         }
         engines.push(rocksdb::BEST);
@@ -69,6 +56,34 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let claims = nowhere_worse(shown, &points);
     let panels = pressure::panels(shown, &points);
     Ok(Findings::of(pressure::setting(lab), tables, panels, claims).noting(notes))
+}
+
+/// Every point of these engines on the device.
+fn measure(lab: &mut Lab<'_>, engines: &[&str], device: Device) -> Result<Vec<Point>> {
+    let few: &[f64] = &[10.0, 40.0, 100.0];
+    let (uniform, skewed): (&[f64], &[f64]) = lab.scale.pick(
+        (&[100.0], &[100.0]),
+        (few, few),
+        (&UNIFORM, few),
+        (&BUDGETS, &BUDGETS),
+    );
+    let mut points = Vec::new();
+    for distribution in DISTRIBUTIONS {
+        let grid = Grid {
+            engines,
+            distributions: &[distribution],
+            positives: &[0.0, 0.5, 1.0],
+            budgets: if distribution == Distribution::Uniform {
+                uniform
+            } else {
+                skewed
+            },
+            device,
+            base: pressure::standard,
+        };
+        points.extend(pressure::measure(lab, &grid)?);
+    }
+    Ok(points)
 }
 
 /// The pages that RocksDB reads more: with each seed the same lookups, so that of several seeds the

@@ -60,11 +60,12 @@ pub(super) fn at_its_best(
 /// reads from a disk.
 fn each(lab: &mut Lab<'_>, settings: &[&str], place: Place) -> Result<Vec<Found>> {
     let (distribution, positive, percent) = place;
-    let measured = |setting: &&str| {
+    let trial = |setting: &&str| {
         let trial = lab.lookups(setting, percent, positive, distribution)?;
-        lab.measure(&trial.on(Device::Disk))
+        Ok(trial.on(Device::Disk))
     };
-    settings.iter().map(measured).collect()
+    let trials: Vec<Trial> = settings.iter().map(trial).collect::<Result<_>>()?;
+    lab.measure_all(&trials)
 }
 
 /// Pages per lookup of every setting, and the best one, of cells that have what the settings found.

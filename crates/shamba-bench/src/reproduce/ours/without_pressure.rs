@@ -16,7 +16,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         workloads: Vec::new(),
         entries: lab.scale.pick(5_000, 500_000, 2_000_000, 5_000_000),
         value_size: 100,
-        reads: lab.scale.pick(5_000, 200_000, 500_000, 1_000_000),
+        reads: lab.scale.pick(5_000, 200_000, 300_000, 1_000_000),
         threads: THREADS.to_vec(),
         repeat: lab.scale.pick(1, 1, 2, 3),
         write_rate: 20_000,

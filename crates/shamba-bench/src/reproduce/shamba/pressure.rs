@@ -174,17 +174,17 @@ pub fn measure(lab: &mut Lab<'_>, grid: &Grid<'_>) -> Result<Vec<Point>> {
     for &distribution in grid.distributions {
         for &positive in grid.positives {
             for &percent in &budgets {
-                let mut found = Vec::new();
-                for engine in grid.engines {
+                let trial = |engine: &&str| {
                     let base = (grid.base)(lab, &at(engine, percent));
                     let trial = lab.lookups_in(base, percent, positive, distribution)?;
-                    found.push(lab.measure(&trial.on(grid.device))?);
-                }
+                    Ok(trial.on(grid.device))
+                };
+                let trials: Vec<Trial> = grid.engines.iter().map(trial).collect::<Result<_>>()?;
                 points.push(Point {
                     distribution,
                     positive,
                     percent,
-                    found,
+                    found: lab.measure_all(&trials)?,
                 });
             }
             lab.note(format!("{}, {positive} existing", distribution.name()));
