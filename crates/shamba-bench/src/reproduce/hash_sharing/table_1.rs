@@ -12,9 +12,10 @@ const MURMUR: f64 = 235.0;
 const MEMORY: f64 = 160.0;
 const NVM: f64 = 250.0;
 
-/// The dearest of the paper's quick functions and the quickest of its dear ones.
+/// The dearest of the paper's quick functions, and its dear ones.
 const PAPERS_XXH64: f64 = 874.0;
 const PAPERS_MD5: f64 = 2850.0;
+const PAPERS_SHA256: f64 = 5170.0;
 
 /// Hash functions, and what the paper has of them.
 const FUNCTIONS: [(Hash, Option<f64>); 6] = [
@@ -23,7 +24,7 @@ const FUNCTIONS: [(Hash, Option<f64>); 6] = [
     (Hash::Crc, Some(323.0)),
     (Hash::Murmur64, Some(MURMUR)),
     (Hash::Md5, Some(PAPERS_MD5)),
-    (Hash::Sha256, Some(5170.0)),
+    (Hash::Sha256, Some(PAPERS_SHA256)),
 ];
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
@@ -60,14 +61,16 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         rows.push((name, paper, ns));
     }
     let [_, xxh64, crc, murmur, md5, sha256] = times;
-    let (dear, dearest) = (md5.min(sha256), most_of(&[xxh64, crc, murmur]));
-    let what = "MD5 and SHA-256 of 1 KB over the dearest of the paper's other functions, the least";
-    let seen = format!("{:.2}", dear / dearest);
-    let paper = format!(
-        "more than one order of magnitude (its own table has {:.2})",
-        PAPERS_MD5 / PAPERS_XXH64
-    );
-    claims.push(Claim::statement(what, paper, seen, dear > 10.0 * dearest));
+    let dearest = most_of(&[xxh64, crc, murmur]);
+    for (name, dear, paper) in [("MD5", md5, PAPERS_MD5), ("SHA-256", sha256, PAPERS_SHA256)] {
+        let what = format!("{name} of 1 KB over the dearest of the paper's other functions");
+        let seen = format!("{:.2}", dear / dearest);
+        let paper = format!(
+            "more than one order of magnitude (its own table has {:.2})",
+            paper / PAPERS_XXH64
+        );
+        claims.push(Claim::statement(what, paper, seen, dear > 10.0 * dearest));
+    }
     let title = "Latencies in nanoseconds, and normalised to a page in memory";
     let table = Report::of(title, &rows, |(name, paper, ns)| {
         row! {

@@ -48,14 +48,14 @@ pub(super) fn count(lab: &Lab<'_>) -> u64 {
 
 /// The setting in a sentence.
 pub(super) fn setting(lab: &Lab<'_>) -> String {
-    setting_of(lab, &default(lab))
+    setting_of(lab, &default(lab), "1 GB of 1 KB, 1 MB")
 }
 
-/// The same where trees are others.
-pub(super) fn setting_of(lab: &Lab<'_>, tree: &FullTree) -> String {
+/// The same where trees are others; the paper has these entries and this buffer.
+pub(super) fn setting_of(lab: &Lab<'_>, tree: &FullTree, paper: &str) -> String {
     format!(
         "Size ratio {} and {BITS} bits per key where nothing else is said, {} entries of {} B in {} levels, \
-         buffers of {} entries (the paper: 1 GB of 1 KB, 1 MB), full merges, Bloom filters of equal \
+         buffers of {} entries (the paper: {paper}), full merges, Bloom filters of equal \
          memory, no cache but 64 KiB, {} lookups of each kind; in memory, searches and reads counted by the engine.",
         tree.size_ratio,
         tree.entries(),

@@ -62,7 +62,7 @@ pub(super) const PROPORTIONAL: Figure = Figure {
         claims.extend(PAPERS.map(|engine| {
             let equal = OURS + engine;
             let [own, other] = [engine, equal].map(|at| short(engines[at]));
-            let what = format!("{own} reads less than {other} below 50 % of memory");
+            let what = format!("{own} reads less than {other} {}", thresholds::BELOW_HALF);
             less(what, &below_half, (engine, equal), Found::pages)
         }));
         // Section 5.1.1: the one with less memory, the other with more.

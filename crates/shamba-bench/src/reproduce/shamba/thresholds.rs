@@ -24,6 +24,10 @@ pub(super) fn notes(engines: &[&str], points: &[Point]) -> Vec<String> {
     bare.chain(halved).collect()
 }
 
+/// Where modules that are as large as memory allows are equal, and where they are not.
+const FROM_HALF: &str = ", where they are equal (from 50 % of memory on)";
+pub(super) const BELOW_HALF: &str = "below 50 % of memory";
+
 /// The engines that skip the second module by the paper's thresholds, and where that is said of
 /// them.
 fn partial<'a>(engines: &[&'a str]) -> impl Iterator<Item = (&'a str, &'static str)> {
@@ -31,11 +35,7 @@ fn partial<'a>(engines: &[&'a str]) -> impl Iterator<Item = (&'a str, &'static s
     engines.iter().filter(skips).map(|engine| {
         // Its modules are as large as memory allows.
         let proportional = engine.contains("shamba-prop");
-        let when = if proportional {
-            ", where they are equal (from 50 % of memory on)"
-        } else {
-            ""
-        };
+        let when = if proportional { FROM_HALF } else { "" };
         (short(engine), when)
     })
 }
@@ -54,7 +54,10 @@ pub(super) fn without_verdicts(engines: &[&str], points: &[Point], claims: &mut 
     for (engine, seen) in bare.chain(halved) {
         for claim in claims.iter_mut() {
             let rest = claim.what.strip_prefix(engine);
-            if rest.is_some_and(|rest| rest.starts_with([' ', ':'])) {
+            let of_it = rest.is_some_and(|rest| rest.starts_with([' ', ':']));
+            // There its modules are not equal.
+            let elsewhere = seen.ends_with(FROM_HALF) && claim.what.contains(BELOW_HALF);
+            if of_it && !elsewhere {
                 *claim = claim.clone().without_verdict(NO_UTILITY);
                 claim.measured += &format!("; it {seen}");
             }
@@ -114,6 +117,21 @@ mod tests {
         });
         let [so, not] = [true, false].map(|it| (it, it));
         assert_eq!(told, [not, so, so, not]);
+    }
+
+    #[test]
+    fn where_modules_are_not_equal_the_second_is_read_and_judged() {
+        let engines = [ENGINES[0], "shamba:shamba-prop-p+paper+first={first}"];
+        let claim = |place: &str| {
+            Claim::everywhere_but(format!("shamba-prop-p+paper reads less {place}"), 1, 1)
+        };
+        let mut claims = [claim(BELOW_HALF), claim("with less than 100 %")];
+        without_verdicts(&engines, &points([[1, 1]]), &mut claims);
+        let verdicts = claims.each_ref().map(|claim| claim.verdict);
+        assert_eq!(verdicts, [Verdict::DoesNotHold, Verdict::NotComparable]);
+        // Who reads no filters is not judged there either.
+        without_verdicts(&engines, &points([[1, 0]]), &mut claims);
+        assert_eq!(claims[0].verdict, Verdict::NotComparable);
     }
 
     #[test]
