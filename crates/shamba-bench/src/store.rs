@@ -109,7 +109,7 @@ impl Base {
 
     /// The name of the folder: databases that are the same on disk share it. What is not standard
     /// is told by a hash.
-    fn name(&self) -> Result<String> {
+    pub(crate) fn name(&self) -> Result<String> {
         let engine = engine::layout(&self.engine)?;
         let mut name = format!("{engine}-{}-{}", self.entries, self.seed);
         let standard = Self::standard(&engine, self.entries, self.seed);

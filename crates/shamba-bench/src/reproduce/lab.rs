@@ -12,7 +12,7 @@ use crate::{Error, Result, cell, engine};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shamba::MIN_MEMORY;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Instant;
@@ -260,8 +260,8 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// The same of several, at once where the experiment has them side by side: of those that look
-    /// up in other databases.
+    /// The same of several: where the experiment has them side by side at once, but one after the other
+    /// in the same database.
     pub fn measure_all(&mut self, trials: &[Trial]) -> Result<Vec<Found>> {
         let jobs = match self.pace {
             Pace::SideBySide => self.jobs,
@@ -275,16 +275,18 @@ impl<'a> Lab<'a> {
 
     /// Measures what the journal does not have of these.
     fn measure_at_once(&mut self, trials: &[Trial], jobs: usize) -> Result<()> {
-        let mut waiting = Vec::new();
+        let mut missing: Vec<&Trial> = Vec::new();
         for trial in trials {
             let known = self.journal.find::<Found>(self.kind(), trial)?.is_some();
-            if !known && !waiting.iter().any(|of: &Prepared| of.cell.trial == *trial) {
-                self.depth += 1;
-                let prepared = self.prepared(trial);
-                self.depth -= 1;
-                waiting.push(prepared?);
+            if !known && !missing.contains(&trial) {
+                missing.push(trial);
             }
         }
+        self.load_at_once(&missing, jobs)?;
+        self.depth += 1;
+        let waiting: Result<Vec<Prepared>> = missing.iter().map(|of| self.prepared(of)).collect();
+        self.depth -= 1;
+        let mut waiting = waiting?;
         let mut open = HashSet::new();
         std::thread::scope(|scope| {
             let (sender, ended) = mpsc::channel();
@@ -316,6 +318,39 @@ impl<'a> Lab<'a> {
                 }
             }
         })
+    }
+
+    /// Loads the databases of these trials, so many at once.
+    fn load_at_once(&mut self, trials: &[&Trial], jobs: usize) -> Result<()> {
+        let mut bases: BTreeMap<String, &Base> = BTreeMap::new();
+        for trial in trials {
+            bases.insert(trial.base.name()?, &trial.base);
+        }
+        let bases: Vec<&Base> = bases.into_values().collect();
+        for bases in bases.chunks(jobs) {
+            let (home, (sender, lines)) = (&self.home, mpsc::channel());
+            let note = &mut *self.note;
+            std::thread::scope(|scope| {
+                let load = |base: &&Base| {
+                    let (base, sender) = ((*base).clone(), sender.clone());
+                    let mut tell = move |line| {
+                        // Who listens is there until all are loaded.
+                        let _ = sender.send(line);
+                    };
+                    scope.spawn(move || base.loaded(home, Device::Ram, &mut tell).map(|_| ()))
+                };
+                let loading: Vec<_> = bases.iter().map(load).collect();
+                drop(sender);
+                for line in lines {
+                    note(format!("    {line}"));
+                }
+                loading.into_iter().try_for_each(|load| {
+                    let stopped = |_| Error::Child("loading a database stopped".into());
+                    load.join().map_err(stopped)?
+                })
+            })?;
+        }
+        Ok(())
     }
 
     /// The kind of measurement that a trial of this experiment is.

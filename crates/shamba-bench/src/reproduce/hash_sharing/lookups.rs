@@ -73,6 +73,20 @@ pub(super) fn measure(lab: &mut Lab<'_>, cell: &Cell) -> Result<Vec<Measured>> {
     Ok(found)
 }
 
+/// A gain of the paper in percent: so much, or more than that.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Gain {
+    Of(f64),
+    MoreThan(f64),
+}
+
+impl Gain {
+    fn percent(self) -> f64 {
+        let (Self::Of(percent) | Self::MoreThan(percent)) = self;
+        percent
+    }
+}
+
 /// Trees of which one thing varies.
 #[derive(Clone, Copy)]
 pub(super) struct Sweep {
@@ -88,7 +102,7 @@ pub(super) struct Sweep {
     /// Where a measured point belongs on the axis.
     pub(super) at: fn(&Cell, &Measured) -> f64,
     /// Gains of the paper: of what, on which device, where on the axis, and the percentage.
-    pub(super) paper: &'static [(&'static str, Place, f64, f64)],
+    pub(super) paper: &'static [(&'static str, Place, f64, Gain)],
     /// The gain that grows along the axis, and how the paper says it.
     pub(super) trend: &'static str,
     pub(super) course: &'static str,
@@ -232,7 +246,10 @@ impl Points {
         ];
         let mut lines = self.lines(devices, &lines);
         let paper = (self.sweep.paper.iter()).filter(|(_, device, ..)| devices.contains(device));
-        lines.push(Series::of("paper", paper.map(|&(.., x, gain)| (x, gain))));
+        lines.push(Series::of(
+            "paper",
+            paper.map(|&(.., x, gain)| (x, gain.percent())),
+        ));
         lines.retain(|line| !line.points.is_empty());
         lines
     }
@@ -306,7 +323,7 @@ impl Points {
 /// A gain in percent of the paper beside the measured one; by the model where the device is one,
 /// since the paper has a clock. That ours is another hash is the cause where the model comes to the
 /// measured gain with our hash, and to the paper's with the paper's.
-fn gain(what: &str, paper: f64, point: &Point) -> Claim {
+fn gain(what: &str, paper: Gain, point: &Point) -> Claim {
     let seen = &point.seen;
     let what = format!("{what}, {}, with XXH3, %", place(seen.device));
     let [own, with_murmur] = point.model();
@@ -318,8 +335,12 @@ fn gain(what: &str, paper: f64, point: &Point) -> Claim {
         seen.key,
         murmur_ns(seen.key)
     );
-    let other_hash = near(own, seen.gain) && near(with_murmur, paper);
-    let claim = Claim::figure(what, paper, seen.gain).because(other_hash, cause);
+    let other_hash = near(own, seen.gain) && near(with_murmur, paper.percent());
+    let claim = match paper {
+        Gain::Of(percent) => Claim::figure(what, percent, seen.gain),
+        Gain::MoreThan(percent) => Claim::from_on(what, percent, &[seen.gain]),
+    };
+    let claim = claim.because(other_hash, cause);
     by(claim, &[seen.device])
 }
 
@@ -363,11 +384,25 @@ mod tests {
         let mut quick = point(5, 35.0);
         let [own, with_murmur] = quick.model();
         quick.seen.gain = own;
-        let cause = |paper, point: &Point| gain("", paper, point).cause;
+        let cause = |paper, point: &Point| gain("", Gain::Of(paper), point).cause;
         assert!(cause(with_murmur, &quick).unwrap().contains("35 ns"));
         assert_eq!(cause(1.3 * with_murmur, &quick), None);
         quick.seen.gain = 1.3 * own;
         assert_eq!(cause(with_murmur, &quick), None);
+    }
+
+    #[test]
+    fn more_than_a_gain_is_what_is_claimed_of_more_than_it() {
+        use crate::reproduce::Verdict::{Above, Below, Within};
+        let verdict = |paper, seen| {
+            let mut point = point(5, 35.0);
+            point.seen.gain = seen;
+            gain("", paper, &point).verdict
+        };
+        let of = [30.0, 40.0, 50.0].map(|seen| verdict(Gain::Of(40.0), seen));
+        assert_eq!(of, [Below, Within, Above]);
+        let more = [30.0, 40.0, 50.0].map(|seen| verdict(Gain::MoreThan(40.0), seen));
+        assert_eq!(more, [Below, Within, Within]);
     }
 
     #[test]

@@ -55,6 +55,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "enough %": least.map(|(percent, _)| *percent),
                     "our pages there": least.map(|(_, ours)| *ours),
                 });
+                // What is claimed is of existing keys.
+                if positive == 0.0 {
+                    continue;
+                }
                 let what = format!(
                     "% of memory for the reads of {} with 100 %: {}, {positive} existing",
                     short(rival),

@@ -52,7 +52,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 continue;
             };
             let what = format!("{phase}, {threads} threads, times the throughput of {peer}");
-            let claim = Claim::goal_from(what, 1.0, own / theirs);
+            let mut claim = Claim::goal_from(what, 1.0, own / theirs);
             let pair = Pair {
                 compared: &compared,
                 phase,
@@ -60,6 +60,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 ours,
                 peer,
             };
+            if let Some((least, most)) = pair.range() {
+                claim.measured += &format!(" (of repetitions {least:.3} to {most:.3})");
+            }
             claims.push(if let Some(both) = pair.not_told_apart() {
                 claim.without_verdict(both)
             } else if let Some(cause) = pair.past_the_cache().or_else(|| pair.several_runs()) {
@@ -73,6 +76,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         1 => vec!["No other engine is in this build (--features rocksdb,fjall,redb).".to_owned()],
         _ => Vec::new(),
     };
+    let peers = engines.iter().filter(|spec| family(spec) == "rocksdb");
+    if peers.clone().count() > 1 {
+        notes.push(format!(
+            "Of {} settings of RocksDB the quickest counts in each line.",
+            peers.count()
+        ));
+    }
     let had = engines.iter().map(|engine| {
         let of = |line| compared.value(line, THREADS[0], engine);
         let runs = of(compare::RUNS).map_or_else(String::new, |runs| format!("{runs:.0} runs, "));
@@ -141,6 +151,19 @@ impl Pair<'_> {
     fn both(&self, line: &str) -> (Option<f64>, Option<f64>) {
         let of = |engine| self.compared.value(line, self.threads, engine);
         (of(self.ours), of(self.peer))
+    }
+
+    /// The ratio of our slowest repetition to the peer's quickest, and of our quickest to its slowest.
+    fn range(&self) -> Option<(f64, f64)> {
+        let of = |engine| self.compared.values(self.phase, self.threads, engine);
+        let (own, theirs) = (of(self.ours), of(self.peer));
+        let several = own.len() > 1 && theirs.len() > 1;
+        several.then(|| {
+            (
+                least_of(&own) / most_of(&theirs),
+                most_of(&own) / least_of(&theirs),
+            )
+        })
     }
 
     /// That the disk read less for a peer, by as much as it is quicker, where that was measured.
@@ -255,6 +278,17 @@ mod tests {
         };
         let near = told(1, "near").unwrap();
         assert!(near.contains("80 and 105") && near.contains("100 and 110"));
+        let range = |peer| {
+            let pair = Pair {
+                compared: &compared,
+                phase: "scan",
+                threads: 1,
+                ours: "ours",
+                peer,
+            };
+            pair.range()
+        };
+        assert_eq!(range("far"), Some((80.0 / 210.0, 105.0 / 200.0)));
         // A lead is none either where repetitions overlap.
         assert!(told(1, "behind").is_some());
         assert_eq!(told(1, "far"), None);

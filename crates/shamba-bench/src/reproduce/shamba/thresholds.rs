@@ -46,20 +46,24 @@ const NO_UTILITY: &str = "with the thresholds that the paper prints first module
 
 /// Says so in the measured part of these engines' claims as well, from which no verdict follows.
 pub(super) fn without_verdicts(engines: &[&str], points: &[Point], claims: &mut [Claim]) {
+    // What was counted, and what a test of the engine has.
     let bare = without_filters(engines, points).into_iter();
+    let bare = bare.map(|(engine, seen)| (engine, format!("; it {seen}"), String::new()));
     let halved = partial(engines).map(|(engine, when)| {
-        let seen = format!("never reads a second module{when}");
-        (engine, seen)
+        let known = format!(": this one never reads a second module{when}");
+        (engine, String::new(), known)
     });
-    for (engine, seen) in bare.chain(halved) {
+    for (engine, seen, known) in bare.chain(halved) {
         for claim in claims.iter_mut() {
             let rest = claim.what.strip_prefix(engine);
             let of_it = rest.is_some_and(|rest| rest.starts_with([' ', ':']));
             // There its modules are not equal.
-            let elsewhere = seen.ends_with(FROM_HALF) && claim.what.contains(BELOW_HALF);
+            let elsewhere = known.ends_with(FROM_HALF) && claim.what.contains(BELOW_HALF);
             if of_it && !elsewhere {
-                *claim = claim.clone().without_verdict(NO_UTILITY);
-                claim.measured += &format!("; it {seen}");
+                *claim = claim
+                    .clone()
+                    .without_verdict(format!("{NO_UTILITY}{known}"));
+                claim.measured += &seen;
             }
         }
     }
