@@ -113,8 +113,8 @@ struct LeftOut {
 /// The whole file.
 #[derive(serde::Deserialize)]
 pub(super) struct Catalogue {
-    /// Settings of RocksDB, of which the best counts in each cell: what [`ROCKSDB`] stands for among
-    /// engines.
+    /// Settings of RocksDB, of which the best counts in each cell: what [`ROCKSDB`] stands for
+    /// among engines.
     rocksdb: Vec<String>,
     /// Names of experiments, and how claims of theirs begin by which the papers are known.
     pub(super) headlines: Vec<[String; 2]>,

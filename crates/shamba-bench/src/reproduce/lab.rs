@@ -21,7 +21,8 @@ use tempfile::TempDir;
 /// The layout whose filters and indexes are 100 % of a budget: one Bloom filter a table.
 pub const STATE_OF_THE_ART: &str = "shamba:state-of-the-art";
 
-/// The kind of measurement that a [`Trial`] is, and one made beside others, whose times say nothing.
+/// The kind of measurement that a [`Trial`] is, and one made beside others, whose times say
+/// nothing.
 pub(super) const TRIAL: &str = "trial";
 pub(super) const COUNTED_TRIAL: &str = "counted trial";
 
@@ -260,8 +261,8 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// The same of several: where the experiment has them side by side at once, but one after the other
-    /// in the same database.
+    /// The same of several: at once where the experiment has them side by side, but one after the
+    /// other in the same database.
     pub fn measure_all(&mut self, trials: &[Trial]) -> Result<Vec<Found>> {
         let jobs = match self.pace {
             Pace::SideBySide => self.jobs,

@@ -123,8 +123,8 @@ pub struct Settings {
     /// removed at the end.
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Trials at once, of experiments that only count: more than there are cores, where a disk is waited
-    /// for.
+    /// Trials at once, of experiments that only count: more than there are cores, where a disk is
+    /// waited for.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub jobs: u16,
     /// Go on with a run that was stopped: keep experiments that ended well, and single

@@ -153,7 +153,8 @@ impl Pair<'_> {
         (of(self.ours), of(self.peer))
     }
 
-    /// The ratio of our slowest repetition to the peer's quickest, and of our quickest to its slowest.
+    /// The ratio of our slowest repetition to the peer's quickest, and of our quickest to its
+    /// slowest.
     fn range(&self) -> Option<(f64, f64)> {
         let of = |engine| self.compared.values(self.phase, self.threads, engine);
         let (own, theirs) = (of(self.ours), of(self.peer));
