@@ -68,6 +68,20 @@ impl ProcessIo {
     }
 }
 
+/// Whether a folder lies in memory (tmpfs), where the kernel counts no reads.
+#[cfg(target_os = "linux")]
+pub fn is_in_memory(dir: &Path) -> std::io::Result<bool> {
+    const TMPFS: i64 = 0x0102_1994;
+    let facts = rustix::fs::statfs(dir)?;
+    Ok(i64::from(facts.f_type) == TMPFS)
+}
+
+/// Elsewhere nothing is known.
+#[cfg(not(target_os = "linux"))]
+pub fn is_in_memory(_: &Path) -> std::io::Result<bool> {
+    Ok(false)
+}
+
 /// The highest resident size of this process so far, in bytes.
 pub fn peak_memory() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();

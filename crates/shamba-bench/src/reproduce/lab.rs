@@ -50,6 +50,8 @@ pub struct Lab<'a> {
     pub(super) pace: Pace,
     jobs: usize,
     home: PathBuf,
+    /// A folder for databases of which only reads past the page cache are counted.
+    counted: Option<PathBuf>,
     pub(super) journal: Journal,
     /// How many measurements that the journal will have are being made, one for another.
     depth: usize,
@@ -106,6 +108,7 @@ impl<'a> Lab<'a> {
             pace: Pace::default(),
             jobs: 1,
             home,
+            counted: None,
             journal,
             depth: 0,
             measured_apart: false,
@@ -120,6 +123,26 @@ impl<'a> Lab<'a> {
             jobs: jobs.into(),
             ..self
         }
+    }
+
+    /// The same with another folder for databases of which only reads past the page cache are
+    /// counted.
+    pub(super) fn counting_in(self, dir: PathBuf) -> Result<Self> {
+        std::fs::create_dir_all(&dir)?;
+        Ok(Self {
+            counted: Some(dir),
+            ..self
+        })
+    }
+
+    /// Where the database of a trial lies: apart if it only counts what it reads past the page
+    /// cache.
+    fn home_of(&self, trial: &Trial) -> &Path {
+        let counts = self.pace == Pace::SideBySide
+            && trial.device == Device::Disk
+            && trial.contained.is_none();
+        let counted = self.counted.as_ref().filter(|_| counts);
+        counted.unwrap_or(&self.home)
     }
 
     /// Tells the person who waits what an experiment does.
@@ -159,9 +182,13 @@ impl<'a> Lab<'a> {
 
     /// The database, loaded if it was not.
     pub fn loaded(&mut self, base: &Base) -> Result<Loaded> {
+        self.loaded_in(&self.home.clone(), base)
+    }
+
+    fn loaded_in(&mut self, home: &Path, base: &Base) -> Result<Loaded> {
         self.can_measure("a database")?;
         let note = &mut *self.note;
-        base.loaded(&self.home, Device::Ram, &mut |line| {
+        base.loaded(home, Device::Ram, &mut |line| {
             note(format!("    {line}"));
         })
     }
@@ -323,22 +350,26 @@ impl<'a> Lab<'a> {
 
     /// Loads the databases of these trials, so many at once.
     fn load_at_once(&mut self, trials: &[&Trial], jobs: usize) -> Result<()> {
-        let mut bases: BTreeMap<String, &Base> = BTreeMap::new();
+        let mut bases: BTreeMap<String, (&Path, &Base)> = BTreeMap::new();
         for trial in trials {
-            bases.insert(trial.base.name()?, &trial.base);
+            let place = (self.home_of(trial), &trial.base);
+            bases.insert(trial.base.name()?, place);
         }
-        let bases: Vec<&Base> = bases.into_values().collect();
+        let bases: Vec<(PathBuf, &Base)> = bases
+            .into_values()
+            .map(|(home, base)| (home.to_owned(), base))
+            .collect();
         for bases in bases.chunks(jobs) {
-            let (home, (sender, lines)) = (&self.home, mpsc::channel());
+            let (sender, lines) = mpsc::channel();
             let note = &mut *self.note;
             std::thread::scope(|scope| {
-                let load = |base: &&Base| {
-                    let (base, sender) = ((*base).clone(), sender.clone());
+                let load = |(home, base): &(PathBuf, &Base)| {
+                    let (home, base, sender) = (home.clone(), (*base).clone(), sender.clone());
                     let mut tell = move |line| {
                         // Who listens is there until all are loaded.
                         let _ = sender.send(line);
                     };
-                    scope.spawn(move || base.loaded(home, Device::Ram, &mut tell).map(|_| ()))
+                    scope.spawn(move || base.loaded(&home, Device::Ram, &mut tell).map(|_| ()))
                 };
                 let loading: Vec<_> = bases.iter().map(load).collect();
                 drop(sender);
@@ -364,7 +395,8 @@ impl<'a> Lab<'a> {
 
     /// A trial with all that it needs.
     fn prepared(&mut self, trial: &Trial) -> Result<Prepared> {
-        let loaded = self.loaded(&trial.base)?;
+        let home = self.home_of(trial).to_owned();
+        let loaded = self.loaded_in(&home, &trial.base)?;
         let copy = if trial.mix.writes() {
             Some(store::copy(&loaded.dir)?)
         } else {

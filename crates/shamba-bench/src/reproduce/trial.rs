@@ -8,7 +8,7 @@ use crate::report::median;
 use crate::runner::{self, Amount, Summary};
 use crate::store::Base;
 use crate::workload::{Distribution, Mix};
-use crate::{Result, container, proc_io};
+use crate::{Error, Result, container, proc_io};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -79,6 +79,9 @@ pub struct Found {
 
 /// Pages that the kernel read from storage for the process: none from a RAM disk.
 pub const KERNEL_PAGES: &str = "kernel_pages";
+
+/// What an engine counts that counts pages.
+const OWN_PAGES: &str = "data_pages";
 
 /// Read calls of the process.
 pub const KERNEL_READS: &str = "kernel_reads";
@@ -219,6 +222,15 @@ impl Measurement for Cell {
         let mut counts = engine.counts();
         for (name, count) in &mut counts {
             *count = count.saturating_sub(counted.get(name).copied().unwrap_or(0));
+        }
+        if !counts.contains_key(OWN_PAGES) && proc_io::is_in_memory(&self.dir)? {
+            let what = format!(
+                "{} lies in memory, where nobody counts the reads of {}: name a folder on a disk, or on a \
+                 loop device over a file in memory",
+                self.dir.display(),
+                trial.engine
+            );
+            return Err(Error::InvalidSetting(what));
         }
         counts.insert(KERNEL_PAGES.to_owned(), io.read_bytes / proc_io::PAGE);
         counts.insert(KERNEL_READS.to_owned(), io.reads);
