@@ -71,9 +71,9 @@ impl ProcessIo {
 /// Whether a folder lies in memory (tmpfs), where the kernel counts no reads.
 #[cfg(target_os = "linux")]
 pub fn is_in_memory(dir: &Path) -> std::io::Result<bool> {
-    const TMPFS: i64 = 0x0102_1994;
+    const TMPFS: rustix::fs::FsWord = 0x0102_1994;
     let facts = rustix::fs::statfs(dir)?;
-    Ok(i64::from(facts.f_type) == TMPFS)
+    Ok(facts.f_type == TMPFS)
 }
 
 /// Elsewhere nothing is known.
