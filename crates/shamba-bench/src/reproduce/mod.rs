@@ -127,9 +127,9 @@ pub struct Settings {
     /// waited for.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub jobs: u16,
-    /// Another folder for databases of which experiments that only count count reads past the page
-    /// cache: on a file system on a loop device over a file in memory these wait for nothing. At the
-    /// scale `standard` they take 12 GB.
+    /// Another folder for databases of which experiments that only count count reads past the
+    /// page cache: on a file system on a loop device over a file in memory these wait for nothing.
+    /// At the scale `standard` they take 12 GB.
     #[arg(long)]
     pub counted: Option<PathBuf>,
     /// Go on with a run that was stopped: keep experiments that ended well, and single
