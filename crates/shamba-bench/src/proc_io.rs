@@ -160,6 +160,17 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_in_memory_is_told() {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let is_tmpfs = |dir: &str| mounts.contains(&format!(" {dir} tmpfs "));
+        for dir in ["/proc", "/dev/shm"] {
+            if let Ok(in_memory) = is_in_memory(Path::new(dir)) {
+                assert_eq!(in_memory, is_tmpfs(dir), "{dir}");
+            }
+        }
+    }
+
+    #[test]
     fn fields_are_found() {
         assert_eq!(field("a: 1\nread_bytes: 42\n", "read_bytes:"), 42);
         assert_eq!(field("VmHWM:\t  12 kB", "VmHWM:"), 12);

@@ -12,9 +12,9 @@ use crate::{Error, Result, cell, engine};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shamba::MIN_MEMORY;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Instant;
 use tempfile::TempDir;
 
@@ -26,11 +26,37 @@ pub const STATE_OF_THE_ART: &str = "shamba:state-of-the-art";
 pub(super) const TRIAL: &str = "trial";
 pub(super) const COUNTED_TRIAL: &str = "counted trial";
 
-/// A trial that can begin, and what is removed when it has ended.
-struct Prepared {
-    cell: Cell,
-    _copy: Option<TempDir>,
-    _group: Option<Container>,
+/// What a thread that measures tells: a line for who waits, or what a trial found since it began.
+enum Told {
+    Line(String),
+    Found(Box<(Trial, Instant, Result<Found>)>),
+}
+
+/// Trials by the database that they look up in: its folder's parent, and its name.
+type Waiting<'t> = BTreeMap<(PathBuf, String), Vec<&'t Trial>>;
+
+/// Measures what waits, database by database, until nothing does.
+fn measure_waiting(waiting: &Mutex<Waiting<'_>>, sender: mpsc::Sender<Told>) -> Result<()> {
+    let next = || {
+        let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.pop_first()
+    };
+    // Who is told is gone after an error alone.
+    let tell = |told| drop(sender.send(told));
+    while let Some(((home, _), trials)) = next() {
+        let base = &trials[0].base;
+        let loaded = base.loaded(&home, Device::Ram, &mut |line| tell(Told::Line(line)))?;
+        for trial in trials {
+            let start = Instant::now();
+            let found = cell::measure(&Cell {
+                trial: trial.clone(),
+                dir: loaded.dir.clone(),
+                group: None,
+            });
+            tell(Told::Found(Box::new((trial.clone(), start, found))));
+        }
+    }
+    Ok(())
 }
 
 /// What an experiment works with.
@@ -283,9 +309,7 @@ impl<'a> Lab<'a> {
 
     /// Measures the trial, unless it was measured before.
     pub fn measure(&mut self, trial: &Trial) -> Result<Found> {
-        self.measured(self.kind(), trial, |lab| {
-            cell::measure(&lab.prepared(trial)?.cell)
-        })
+        self.measured(self.kind(), trial, |lab| lab.measure_anew(trial))
     }
 
     /// The same of several: at once where the experiment has them side by side, but one after the
@@ -301,88 +325,40 @@ impl<'a> Lab<'a> {
         trials.iter().map(|trial| self.measure(trial)).collect()
     }
 
-    /// Measures what the journal does not have of these.
+    /// Measures what the journal does not have of these, of what works in its database as it lies
+    /// there. What failed is left to be measured again, and to fail there.
     fn measure_at_once(&mut self, trials: &[Trial], jobs: usize) -> Result<()> {
-        let mut missing: Vec<&Trial> = Vec::new();
+        let kind = self.kind();
+        let mut waiting = Waiting::new();
         for trial in trials {
-            let known = self.journal.find::<Found>(self.kind(), trial)?.is_some();
-            if !known && !missing.contains(&trial) {
-                missing.push(trial);
+            let apart = trial.mix.writes() || trial.contained.is_some();
+            if !apart && self.journal.find::<Found>(kind, trial)?.is_none() {
+                let place = (self.home_of(trial).to_owned(), trial.base.name()?);
+                waiting.entry(place).or_default().push(trial);
             }
         }
-        self.load_at_once(&missing, jobs)?;
-        self.depth += 1;
-        let waiting: Result<Vec<Prepared>> = missing.iter().map(|of| self.prepared(of)).collect();
-        self.depth -= 1;
-        let mut waiting = waiting?;
-        let mut open = HashSet::new();
+        let waiting = Mutex::new(waiting);
+        let (journal, note) = (&mut self.journal, &mut *self.note);
         std::thread::scope(|scope| {
-            let (sender, ended) = mpsc::channel();
-            loop {
-                let can_start = |of: &Prepared| !open.contains(&of.cell.dir);
-                let next = waiting.iter().position(can_start);
-                if let Some(next) = next.filter(|_| open.len() < jobs) {
-                    let prepared = waiting.swap_remove(next);
-                    open.insert(prepared.cell.dir.clone());
-                    let sender = sender.clone();
-                    scope.spawn(move || {
-                        let start = Instant::now();
-                        let found = cell::measure(&prepared.cell);
-                        // Who waits for it is gone after an error.
-                        let _ = sender.send((prepared, start, found));
-                    });
-                    continue;
-                }
-                if open.is_empty() {
-                    return Ok(());
-                }
-                let Ok((Prepared { cell, .. }, start, found)) = ended.recv() else {
-                    return Ok(());
-                };
-                open.remove(&cell.dir);
-                self.journal.keep(self.kind(), &cell.trial, start, &found)?;
-                if !matches!(found, Err(Error::Killed(_))) {
-                    found?;
+            let (sender, told) = mpsc::channel();
+            let workers: Vec<_> = (0..jobs)
+                .map(|_| sender.clone())
+                .map(|sender| scope.spawn(|| measure_waiting(&waiting, sender)))
+                .collect();
+            drop(sender);
+            for told in told {
+                match told {
+                    Told::Line(line) => note(format!("    {line}")),
+                    Told::Found(told) => {
+                        let (trial, start, found) = *told;
+                        journal.keep(kind, &trial, start, &found)?;
+                    }
                 }
             }
+            let stopped = |_| Error::Child("a thread that measures stopped".into());
+            let mut ends = workers.into_iter().map(|worker| worker.join());
+            ends.try_for_each(|end| end.map_err(stopped)?)
         })
-    }
-
-    /// Loads the databases of these trials, so many at once.
-    fn load_at_once(&mut self, trials: &[&Trial], jobs: usize) -> Result<()> {
-        let mut bases: BTreeMap<String, (&Path, &Base)> = BTreeMap::new();
-        for trial in trials {
-            let place = (self.home_of(trial), &trial.base);
-            bases.insert(trial.base.name()?, place);
-        }
-        let bases: Vec<(PathBuf, &Base)> = bases
-            .into_values()
-            .map(|(home, base)| (home.to_owned(), base))
-            .collect();
-        for bases in bases.chunks(jobs) {
-            let (sender, lines) = mpsc::channel();
-            let note = &mut *self.note;
-            std::thread::scope(|scope| {
-                let load = |(home, base): &(PathBuf, &Base)| {
-                    let (home, base, sender) = (home.clone(), (*base).clone(), sender.clone());
-                    let mut tell = move |line| {
-                        // Who listens is there until all are loaded.
-                        let _ = sender.send(line);
-                    };
-                    scope.spawn(move || base.loaded(&home, Device::Ram, &mut tell).map(|_| ()))
-                };
-                let loading: Vec<_> = bases.iter().map(load).collect();
-                drop(sender);
-                for line in lines {
-                    note(format!("    {line}"));
-                }
-                loading.into_iter().try_for_each(|load| {
-                    let stopped = |_| Error::Child("loading a database stopped".into());
-                    load.join().map_err(stopped)?
-                })
-            })?;
-        }
-        Ok(())
     }
 
     /// The kind of measurement that a trial of this experiment is.
@@ -393,8 +369,7 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// A trial with all that it needs.
-    fn prepared(&mut self, trial: &Trial) -> Result<Prepared> {
+    fn measure_anew(&mut self, trial: &Trial) -> Result<Found> {
         let home = self.home_of(trial).to_owned();
         let loaded = self.loaded_in(&home, &trial.base)?;
         let copy = if trial.mix.writes() {
@@ -413,15 +388,10 @@ impl<'a> Lab<'a> {
         } else {
             None
         };
-        let cell = Cell {
+        cell::measure(&Cell {
             trial: trial.clone(),
             dir,
             group: group.as_ref().map(|group| group.dir().to_owned()),
-        };
-        Ok(Prepared {
-            cell,
-            _copy: copy,
-            _group: group,
         })
     }
 

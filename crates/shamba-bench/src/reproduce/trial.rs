@@ -102,7 +102,7 @@ impl Found {
     /// that count none.
     fn read(&self, what: &str, by_the_kernel: &str) -> f64 {
         let kinds = ["data", "index", "filter"].map(|kind| format!("{kind}_{what}"));
-        if self.counts.contains_key(&kinds[0]) {
+        if self.counts.contains_key(OWN_PAGES) {
             kinds.iter().map(|name| self.per_lookup(name)).sum()
         } else {
             self.per_lookup(by_the_kernel)
@@ -223,7 +223,8 @@ impl Measurement for Cell {
         for (name, count) in &mut counts {
             *count = count.saturating_sub(counted.get(name).copied().unwrap_or(0));
         }
-        if !counts.contains_key(OWN_PAGES) && proc_io::is_in_memory(&self.dir)? {
+        let by_the_kernel = trial.device == Device::Disk && !counts.contains_key(OWN_PAGES);
+        if by_the_kernel && proc_io::is_in_memory(&self.dir)? {
             let what = format!(
                 "{} lies in memory, where nobody counts the reads of {}: name a folder on a disk, or on a \
                  loop device over a file in memory",

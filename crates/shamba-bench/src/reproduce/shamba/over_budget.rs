@@ -3,7 +3,6 @@
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
 use super::pressure::{ALL, SIGNIFICANTLY_LESS, fewer, less, micros, not_less, quicker, those};
 use super::{curves, modules, thresholds};
-use crate::reproduce::claim::TOLERANCE;
 use crate::reproduce::prelude::*;
 use std::ops::Range;
 
@@ -71,13 +70,12 @@ pub(super) const PROPORTIONAL: Figure = Figure {
         let (own, equal) = (PAPERS.start, OURS + 1);
         let worse = from_half
             .iter()
-            .filter(|point| point.pages(equal) > point.pages(own) * (1.0 + TOLERANCE));
+            .filter(|point| point.pages(equal) > point.pages(own));
         let worse = worse.map(|point| point.with(&[equal, own], Found::pages));
         let worse: Vec<String> = worse.collect();
         let [equal, own] = [equal, own].map(|at| short(engines[at]));
         let what = format!(
-            "{equal} reads at most a tenth more (our limit) than {own} from 50 to 100 % of memory, where the paper selects \
-             it"
+            "{equal} reads no more than {own} from 50 to 100 % of memory, where the paper selects it"
         );
         claims.push(Claim::everywhere(what, from_half.len(), &worse));
         claims
