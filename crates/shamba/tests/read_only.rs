@@ -305,6 +305,11 @@ impl Drop for Done<'_> {
 #[test]
 fn readers_beside_a_writer_see_one_moment_each() {
     const VIEWS: u64 = 240;
+    // On a machine with other work a writer gets many turns for each of a reader's, who looks for
+    // some seconds and not for ever: so it waits, and the database stays small.
+    const WRITES_A_VIEW: u64 = 100;
+    const KEPT: u64 = 400;
+    const KEPT_OTHER: u64 = 600;
     let fs = MemFs::new();
     let writer = small_options(Arc::new(fs.clone())).background_threads(2);
     let db = writer
@@ -312,18 +317,22 @@ fn readers_beside_a_writer_see_one_moment_each() {
         .open(DIR)
         .unwrap();
     let other = db.create_keyspace("other", small_keyspace()).unwrap();
-    let (written, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    // Number i is written, and what was 40 before it removed; both in one batch over two keyspaces.
+    let (written, viewed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let done = AtomicBool::new(false);
+    // Number i is written, and what was so long before it removed; in one batch over two keyspaces.
     let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-    let (mut kept, mut views) = (Vec::new(), 0);
+    let mut kept = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0.. {
                 let mut batch = WriteBatch::new();
                 batch.put(key(number), number.to_be_bytes());
-                batch.put_in(&other, key(number), [1; 50]);
-                if number >= 400 {
-                    batch.delete(key(number - 400));
+                batch.put_in(&other, key(number), number.to_be_bytes().repeat(6));
+                if number >= KEPT {
+                    batch.delete(key(number - KEPT));
+                }
+                if number >= KEPT_OTHER {
+                    batch.delete_in(&other, key(number - KEPT_OTHER));
                 }
                 db.write(batch).unwrap();
                 written.store(number + 1, Ordering::SeqCst);
@@ -332,34 +341,44 @@ fn readers_beside_a_writer_see_one_moment_each() {
                 if number % 500 == 499 {
                     db.compact_range(None, None).unwrap();
                 }
+                let ahead = || viewed.load(Ordering::SeqCst) < number / WRITES_A_VIEW;
+                while ahead() && !done.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 if done.load(Ordering::SeqCst) {
                     return;
                 }
             }
         });
         let end = Done(&done);
-        while views < VIEWS {
+        for view_number in 1..=VIEWS {
             let acknowledged = written.load(Ordering::SeqCst);
             // Enough to hold the files of all tables, also of a writer that merges late.
-            let memory = MemoryBudget::bytes(64 << 20);
-            let view = reader(&fs).memory(memory).open(DIR).unwrap();
+            let reader = reader(&fs).memory(MemoryBudget::bytes(64 << 20));
+            let view = reader.clone().open(DIR).unwrap();
             let begun = written.load(Ordering::SeqCst) + 1;
             let of_other = contents(&view.keyspace("other").unwrap()).unwrap();
-            let count = of_other.len() as u64;
+            let number = |value: &Vec<u8>| u64::from_be_bytes(value[..8].try_into().unwrap());
+            let count = of_other
+                .values()
+                .map(number)
+                .max()
+                .map_or(0, |last| last + 1);
             assert!(
                 (acknowledged..=begun).contains(&count),
                 "{acknowledged}..={begun}: {count}"
             );
-            let wanted: Map = (count.saturating_sub(400)..count)
+            assert_eq!(of_other.len() as u64, count.min(KEPT_OTHER));
+            let wanted: Map = (count.saturating_sub(KEPT)..count)
                 .map(|number| (key(number).to_vec(), number.to_be_bytes().to_vec()))
                 .collect();
             let check = |view: &Db| assert!(contents(&view.default_keyspace()).unwrap() == wanted);
             check(&view);
-            let found = reader(&fs).verify(DIR, |_, _| ()).unwrap();
+            let found = reader.verify(DIR, |_, _| ()).unwrap();
             assert!(found.is_sound(), "{found:?}");
-            views += 1;
+            viewed.store(view_number, Ordering::SeqCst);
             // Some stay open, while the writer removes what they see.
-            if views % 24 == 0 {
+            if view_number % 24 == 0 {
                 kept.push((view, wanted));
             }
         }
