@@ -98,7 +98,7 @@ pub(super) enum Pace {
     InTurn,
     /// Several at once, as many as are asked for: only what is counted of them is told.
     SideBySide,
-    /// One after the other, with fewer lookups: times on a disk are told.
+    /// One after the other, with fewer lookups: times are told.
     ByTheClock,
 }
 

@@ -59,7 +59,7 @@ impl Scale {
         )
     }
 
-    /// The same where each read of a disk is waited for, and times are what counts.
+    /// The same where times are what counts, so that nothing else is measured meanwhile.
     pub fn lookups_by_the_clock(self) -> (u64, u64) {
         match self {
             Self::Standard => (10_000, 5_000),

@@ -22,7 +22,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let (warm_up, measured) = lab.scale.pick(
         (200, 200),
         (20_000, 40_000),
-        (50_000, 100_000),
+        (25_000, 50_000),
         (100_000, 200_000),
     );
     let mut table = Report::titled("Reads of lookups beside compaction");
