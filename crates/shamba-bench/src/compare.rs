@@ -1,7 +1,7 @@
 //! Engines side by side: with everything in memory, and then opened again under memory pressure.
 //!
-//! The same entries, the same durability (a log, not synced per write), no compression, caches
-//! larger than the data. At the end the engine is closed, what lies on disk is measured, and it is
+//! The same entries, the same durability (a log, not synced per write; redb has none, and commits
+//! what is not durable), no compression, caches larger than the data. At the end the engine is closed, what lies on disk is measured, and it is
 //! opened again with memory for 1 % of the data ([`PRESSURE`]) and asked for existing and absent
 //! keys: in a process of its own, in a memory control group ([`container`]) where the system lets
 //! us make one, its files forgotten by the system's cache; reads go past that cache where the

@@ -137,15 +137,23 @@ impl Claim {
     /// follows from ranges.
     pub(super) fn with_range(mut self, (least, most): (f64, f64)) -> Self {
         if let Some([claimed, measured]) = &mut self.ranges {
+            // What is told beside the numbers stays.
+            let (_, beside_them) = numbers_and_rest(&self.measured);
+            self.measured = ends(least, most) + beside_them;
             *measured = (least, most);
             let verdict = beside(*claimed, *measured);
-            self.measured = ends(least, most);
             let of = self.by_model.as_mut().unwrap_or(&mut self.verdict);
             if matches!(of, Verdict::Below | Verdict::Within | Verdict::Above) {
                 *of = verdict;
             }
         }
         self
+    }
+
+    /// Says more of the numbers that were measured, before what is told beside them.
+    pub(super) fn say_of_numbers(&mut self, more: &str) {
+        let (numbers, rest) = numbers_and_rest(&self.measured);
+        self.measured = format!("{numbers} ({more}){rest}");
     }
 
     /// What is claimed and what was measured, where both are one number.
@@ -333,6 +341,11 @@ impl Claim {
             by_seed: Vec::new(),
         }
     }
+}
+
+/// The numbers that were measured, and what is told beside them.
+fn numbers_and_rest(measured: &str) -> (&str, &str) {
+    measured.split_at(measured.find(';').unwrap_or(measured.len()))
 }
 
 /// What is said of where a difference lies begins so: it is no cause.

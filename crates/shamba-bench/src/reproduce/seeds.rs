@@ -168,7 +168,7 @@ fn claim(all: &[&Claim], first_seed: u64) -> Claim {
         let (least, most) = (ordered[0].0, ordered[ordered.len() - 1].0);
         let mut median = ordered[ordered.len() / 2].1.clone();
         if least < most {
-            median.measured += &format!(" ({})", range(least, most));
+            median.say_of_numbers(&range(least, most));
         }
         median
     } else if let Some(ranges) = ranges {
@@ -177,7 +177,7 @@ fn claim(all: &[&Claim], first_seed: u64) -> Claim {
         let mut merged = all[0].clone().with_range(ends);
         let (least, most) = (least_of(&lower), most_of(&upper));
         if (least, most) != ends {
-            merged.measured += &format!(" (with some seed {})", range(least, most));
+            merged.say_of_numbers(&format!("with some seed {}", range(least, most)));
         }
         merged
     } else {
@@ -323,6 +323,24 @@ mod tests {
         );
         let claim = of([(1.0, 2.0); 3]);
         assert_eq!(&*claim.measured, "1.00 to 2.00");
+        // What is told beside the numbers stays there.
+        let beside = |claim: Claim| Claim {
+            measured: claim.measured + "; 3 MB",
+            ..claim
+        };
+        let claim = merged(
+            |most| beside(Claim::range("gain", (1.0, 2.0), &[1.0, most])),
+            [2.0, 2.1, 2.2],
+        );
+        assert_eq!(
+            &*claim.measured,
+            "1.00 to 2.10 (with some seed 1.00 to 2.20); 3 MB"
+        );
+        let claim = merged(
+            |gain| beside(Claim::figure("gain", 1.0, gain)),
+            [1.0, 1.1, 1.2],
+        );
+        assert_eq!(&*claim.measured, "1.10 (1.00 to 1.20); 3 MB");
     }
 
     #[test]

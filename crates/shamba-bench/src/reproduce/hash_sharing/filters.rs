@@ -191,9 +191,9 @@ pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Findings> {
         });
         near.collect()
     };
-    let what = "one hash rotated: within a tenth of the theory, and three standard errors";
+    let what = "one hash rotated: within a tenth of the theory plus three standard errors";
     let rotated = Claim::at_each(what, near(&[MURMUR, MD5]));
-    let what = "the engine's positions: within a tenth of the theory, and three standard errors";
+    let what = "the engine's positions: within a tenth of the theory plus three standard errors";
     let ours = near(&[ENGINE]);
     let off = ours.iter().filter(|near| !**near).count();
     let seen = format!("off at {off} of {}", ours.len());

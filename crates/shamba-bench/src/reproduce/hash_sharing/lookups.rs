@@ -335,7 +335,11 @@ fn gain(what: &str, paper: Gain, point: &Point) -> Claim {
         seen.key,
         murmur_ns(seen.key)
     );
-    let other_hash = near(own, seen.gain) && near(with_murmur, paper.percent());
+    let as_the_paper = match paper {
+        Gain::Of(percent) => near(with_murmur, percent),
+        Gain::MoreThan(percent) => with_murmur >= percent * (1.0 - TOLERANCE),
+    };
+    let other_hash = near(own, seen.gain) && as_the_paper;
     let claim = match paper {
         Gain::Of(percent) => Claim::figure(what, percent, seen.gain),
         Gain::MoreThan(percent) => Claim::from_on(what, percent, &[seen.gain]),

@@ -203,35 +203,11 @@ pub(super) fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
         let x = (buffer / 1e6).log10();
         lookups.push((x, [even.empty_lookup, best.empty_lookup]));
     }
-    // A column as far as the buffer has so many percent of the memory.
-    let up_to = |most: f64, column: &str| -> Vec<f64> {
-        let points = table.points("buffer %", column).into_iter();
-        let points = points.take_while(|(percent, _)| *percent <= most);
-        points.map(|(_, cost)| cost).collect()
-    };
-    // The sweet spot: filters keep 98 % of memory.
-    let small = ["uniform reads", "Monkey reads"].map(|reads| trees::spread(&up_to(2.0, reads)));
     let updates = table.numbers("update pages");
-    let half = up_to(50.0, "update pages");
-    let (first, half, last) = (updates[0], half[half.len() - 1], updates[updates.len() - 1]);
-    let saved = [first - half, half - last];
-    let falls = updates.is_sorted_by(|a, b| a >= &(b - 1e-9));
     // Where filters of the state of the art cost more than they save.
     let (reads, least) = (table.numbers("uniform reads"), table.least("uniform reads"));
     let least = reads.iter().position(|reads| *reads == least);
     let harmed = least.unwrap_or(0) as f64 / f64::from(steps) * 100.0;
-    let stays = "Monkey's stays, uniform's falls";
-    let what = "largest over smallest lookup cost while the buffer grows from a page to 2 % of memory (model)";
-    let seen = format!("Monkey {:.2}, uniform {:.2}", small[1], small[0]);
-    let holds = small[1] < 1.1 && small[0] > 2.0;
-    let sweet_spot = Claim::statement(what, stays, seen, holds);
-    let what = "updates get cheaper as the buffer grows (model)";
-    let seen = if falls { "yes" } else { "no" };
-    let cheaper = Claim::statement(what, "yes", seen, falls);
-    let what =
-        "pages an update that the first and the second half of the memory save the buffer (model)";
-    let seen = format!("{:.3} and {:.3}", saved[0], saved[1]);
-    let less_and_less = Claim::statement(what, "diminishing returns", seen, saved[0] > saved[1]);
     let what = "part of the buffers, by powers from a page to all memory, with which uniform filters would do better with less memory (model)";
     let seen = format!("{harmed:.0} %");
     let paper = "a significant portion (a quarter, our limit)";
@@ -253,9 +229,9 @@ pub(super) fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
     let (even, best) = (trees::spread(&even), trees::spread(&best));
     let what = "largest over smallest number of searches in vain over all buffers measured";
     let seen = format!("Monkey {best:.2}, uniform {even:.2}");
-    let stays = Claim::statement(what, stays, seen, even > 1.3 && best < 1.3);
-    let by_model = [sweet_spot, cheaper, less_and_less, harmed].map(Claim::by_model);
-    let claims = by_model.into_iter().chain([stays]);
+    let paper = "Monkey's stays, uniform's falls";
+    let stays = Claim::statement(what, paper, seen, even > 1.3 && best < 1.3);
+    let claims = [harmed.by_model(), stays];
     let title = "Searches of an empty lookup by the size of the buffer, measured beside the model";
     let x = "buffer, power of ten of MB";
     let both = lookups.iter().map(|(x, _)| *x).zip(updates);

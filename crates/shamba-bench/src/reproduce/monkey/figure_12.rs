@@ -51,9 +51,10 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     claims.extend(growth(&entries, "entries"));
     claims.extend(growth(&sizes, "bytes of an entry"));
     let tree = trees::default(lab).tree()?;
-    claims.push(equal_bits(&tree, &absent, "absent", (0.0, 6.0))?);
-    claims.push(equal_bits(&tree, &existing, "existing", (1.0, 4.0))?);
-    claims.extend(savings(&absent, &existing));
+    let (of_absent, bits) = equal_bits(&tree, &absent, "absent", (0.0, 6.0))?;
+    let (of_existing, _) = equal_bits(&tree, &existing, "existing", (1.0, 4.0))?;
+    claims.extend([of_absent, of_existing]);
+    claims.extend(savings(&absent, &existing, bits));
     // Of small trees' filters each errs by chance more or less than it should.
     let large = |point: &&Point| point.tree.entries() >= LEAST;
     let others = parts[1..].iter().flat_map(|(_, part)| &part.points);
@@ -132,13 +133,13 @@ fn growth(part: &Curves, of: &str) -> [Claim; 2] {
 }
 
 /// The bits with which Monkey's filters, the last of the part's, do what uniform ones do with ten;
-/// the model knows how many the tree takes.
+/// the model knows how many the tree takes, which is told too.
 fn equal_bits(
     tree: &Tree,
     part: &Curves,
     what: &str,
     (positive, paper): (f64, f64),
-) -> Result<Claim> {
+) -> Result<(Claim, f64)> {
     let (bits, vain) = (part.each(part.at), part.each(|point| point.in_vain));
     let at = if positive == 0.0 { 1 } else { 2 };
     let usual = bits[0].iter().position(|bits| *bits > USUAL - 0.5);
@@ -159,11 +160,13 @@ fn equal_bits(
         tree.levels(),
         levels.map_or("no".to_owned(), |levels| levels.to_string()),
     );
-    Ok(claim.because((found - model).abs() < 0.5, where_it_lies))
+    let claim = claim.because((found - model).abs() < 0.5, where_it_lies);
+    Ok((claim, model))
 }
 
-/// What is claimed of filter memory.
-fn savings(absent: &Curves, existing: &Curves) -> Vec<Claim> {
+/// What is claimed of filter memory; by the model Monkey needs so many bits for what uniform filters
+/// do with ten.
+fn savings(absent: &Curves, existing: &Curves, by_model: f64) -> Vec<Claim> {
     let [even, best, _] = absent.each(SEARCHES);
     let [bits, ..] = absent.each(absent.at);
     let [_, zero, general] = existing.each(SEARCHES);
@@ -179,7 +182,11 @@ fn savings(absent: &Curves, existing: &Curves) -> Vec<Claim> {
     );
     let seen = format!("{own:.3} beside {usual:.3}");
     let paper = "approximately the same or better";
-    claims.push(Claim::statement(what, paper, seen, own <= usual * 1.1));
+    let claim = Claim::statement(what, paper, seen, own <= usual * 1.1);
+    let where_it_lies = format!(
+        "{WHERE}the model has it from {by_model:.1} bits on in these levels with filters as they are made here"
+    );
+    claims.push(claim.because(by_model > trees::BITS + 0.5, where_it_lies));
     let what = "searches of empty lookups that Monkey saves without bits, and with the most (nearly: less than .1, our limit)";
     let (none, most) = (even[0] - best[0], even[last] - best[last]);
     let (fewest, many) = (bits[0], bits[last]);

@@ -2,7 +2,7 @@
 //! page cache.
 use super::pressure::short_of_memory;
 use super::pressure::{self, ALL, Grid, MEMORY, micros, quicker, short, short_budgets};
-use super::thresholds;
+use super::{first_modules, thresholds};
 use crate::reproduce::prelude::*;
 
 /// The disk that this machine has, and a RAM disk.
@@ -61,6 +61,7 @@ pub(super) fn over_budget(lab: &mut Lab<'_>, with_goals: bool) -> Result<Finding
         quicker(what, &pressed, (engine, all))
     }));
     thresholds::without_verdicts(&engines, &points, &mut claims);
+    first_modules::without_verdicts(lab.scale.entries(), &engines, &points, &mut claims);
     let mut notes = thresholds::notes(&engines, &points);
     if peers.is_empty() {
         notes.push(NOT_BUILT_IN.to_owned());
@@ -69,7 +70,7 @@ pub(super) fn over_budget(lab: &mut Lab<'_>, with_goals: bool) -> Result<Finding
             "our default: lower latency than RocksDB's partitioned ribbon filters under pressure";
         claims.push(quicker(what, &pressed, (last, 1)).as_goal());
     }
-    let setting = pressure::setting(lab);
+    let setting = pressure::setting(lab) + &pressure::memory_of_both(lab)?;
     Ok(Findings {
         panels: pressure::panels_of(&engines, &points, "microseconds per lookup", micros),
         notes,
@@ -129,9 +130,10 @@ pub(super) fn by_device(lab: &mut Lab<'_>) -> Result<Findings> {
     let panels = plot::of_report(&table, "device", "engine", "budget %", TIMES).into_iter();
     let panels = panels.map(|panel| panel.over(MEMORY).logarithmic().beside(GAIN));
     let setting = format!(
-        "{}; uniform empty lookups; baseline {}; times are this machine's, the least of three, on its disk past the page cache \
-         and on a RAM disk.",
+        "{}{}; uniform empty lookups; baseline {}; times are this machine's, the least of three, on its disk past the page \
+         cache and on a RAM disk.",
         pressure::setting(lab),
+        pressure::memory_of_both(lab)?,
         short(baseline)
     );
     Ok(Findings::of(setting, [table], panels, claims).noting(notes))

@@ -3,6 +3,7 @@ mod accesses;
 mod beside_rocksdb;
 mod causes;
 pub(super) mod curves;
+mod first_modules;
 mod indexes;
 mod modules;
 mod over_budget;

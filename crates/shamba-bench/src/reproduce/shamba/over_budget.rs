@@ -2,7 +2,7 @@
 //! what is claimed of it.
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
 use super::pressure::{ALL, SIGNIFICANTLY_LESS, fewer, less, micros, not_less, quicker, those};
-use super::{curves, modules, thresholds};
+use super::{curves, first_modules, modules, thresholds};
 use crate::reproduce::prelude::*;
 use std::ops::Range;
 
@@ -187,6 +187,8 @@ impl Figure {
         let setting = pressure::setting_of(lab, &base(lab, engines[0]));
         let mut claims = (self.claims)(engines, &points);
         thresholds::without_verdicts(engines, &points, &mut claims);
+        let entries = lab.scale.entries();
+        first_modules::without_verdicts(entries, engines, &points, &mut claims);
         let drawn = self.drawn.iter();
         let panels = drawn.flat_map(|(y, of)| pressure::panels_of(engines, &points, y, *of));
         let mut findings = Findings {

@@ -150,6 +150,18 @@ pub fn full_memory(lab: &Lab<'_>, base: &Base) -> String {
     })
 }
 
+/// What 100 % of memory is for both, beside RocksDB itself, to be said after a setting.
+pub(super) fn memory_of_both(lab: &mut Lab<'_>) -> Result<String> {
+    let base = lab.base(STATE_OF_THE_ART);
+    let own = lab.metadata(&base)?;
+    let theirs = store::rocksdb_metadata(&base).map(|bytes| format!("; RocksDB's take {bytes}"));
+    Ok(format!(
+        "; 100 % of memory is {own} bytes for both, which filters of 10 bits a key, one for each file, and indexes take in this \
+         engine{}",
+        theirs.unwrap_or_default()
+    ))
+}
+
 /// The same of any database.
 pub fn setting_of(lab: &Lab<'_>, base: &Base) -> String {
     let full = full_memory(lab, base);

@@ -1,0 +1,77 @@
+//! What SHaMBa-prop rests on: the first modules of all files always fit memory (sections 5.1.1 and
+//! 5.3).
+use super::pressure::{Point, kib, short, short_of_memory};
+use crate::reproduce::Verdict;
+use crate::reproduce::prelude::*;
+
+/// The system that reads all modules: one that skips need not hold the first of all files.
+const READS_ALL: &str = "shamba-prop";
+
+/// The bits per key of a whole filter.
+const BITS: f64 = 10.0;
+
+/// Says of claims about the system that no verdict follows, where memory held less than the first
+/// modules of so many entries wherever it was short.
+pub(super) fn without_verdicts(
+    entries: u64,
+    engines: &[&str],
+    points: &[Point],
+    claims: &mut [Claim],
+) {
+    let Some(engine) = engines.iter().position(|engine| short(engine) == READS_ALL) else {
+        return;
+    };
+    let part = |point: &&Point| {
+        let bits = BITS * point.percent / 100.0;
+        let first_kb = bits / 8.0 * entries as f64 / 1000.0;
+        kib(&point.found[engine], |resident| resident.filter) / first_kb
+    };
+    let parts: Vec<f64> = short_of_memory(points).iter().map(part).collect();
+    let (least, most) = (least_of(&parts), most_of(&parts));
+    if most.is_nan() || most >= 1.0 {
+        return;
+    }
+    let reason = format!(
+        "the paper's first modules always fit memory (section 5.1.1); here, where the same budget is for all else as well, it \
+         held {:.0} to {:.0} % of them at the end wherever it was short",
+        least * 100.0,
+        most * 100.0
+    );
+    for claim in claims {
+        let mut words = claim.what.split([' ', ':', ',']);
+        if words.any(|word| word == READS_ALL) && claim.verdict != Verdict::NotComparable {
+            *claim = claim.clone().without_verdict(&reason);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pressure::tests::{found, point};
+    use super::*;
+    use crate::engine::Resident;
+
+    #[test]
+    fn no_verdict_follows_where_first_modules_do_not_fit() {
+        let engines = [
+            "shamba:state-of-the-art",
+            "shamba:shamba-prop+first={first}",
+        ];
+        // 10 % of memory: a bit for each of 8,000 entries is 1,000 bytes.
+        let verdicts = |filter: u64| {
+            let mut prop = found("filter_pages", 1);
+            prop.resident = Some(Resident {
+                filter,
+                ..Resident::default()
+            });
+            let points = [point([found("filter_pages", 1), prop])];
+            let what = ["shamba-prop: fewer reads", "shamba-prop-p: fewer reads"];
+            let mut claims = what.map(|what| Claim::everywhere_but(what, 1, 0));
+            without_verdicts(8000, &engines, &points, &mut claims);
+            claims.map(|claim| claim.verdict)
+        };
+        use Verdict::{Holds, NotComparable};
+        assert_eq!(verdicts(1000), [Holds; 2]);
+        assert_eq!(verdicts(900), [NotComparable, Holds]);
+    }
+}
