@@ -39,7 +39,8 @@ pub(super) fn without_verdicts(
     );
     for claim in claims {
         let mut words = claim.what.split([' ', ':', ',']);
-        if words.any(|word| word == READS_ALL) && claim.verdict != Verdict::NotComparable {
+        let of_it = words.any(|word| word == READS_ALL) && !claim.is_goal();
+        if of_it && claim.verdict != Verdict::NotComparable {
             *claim = claim.clone().without_verdict(&reason);
         }
     }
