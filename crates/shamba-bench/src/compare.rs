@@ -1,13 +1,13 @@
 //! Engines side by side: with everything in memory, and then opened again under memory pressure.
 //!
 //! The same entries, the same durability (a log, not synced per write; redb has none, and commits
-//! what is not durable), no compression, caches larger than the data. At the end the engine is closed, what lies on disk is measured, and it is
-//! opened again with memory for 1 % of the data ([`PRESSURE`]) and asked for existing and absent
-//! keys: in a process of its own, in a memory control group ([`container`]) where the system lets
-//! us make one, its files forgotten by the system's cache; reads go past that cache where the
-//! engine can (RocksDB and ours: for others it counts in the group). Each engine runs in a fresh
-//! process and a fresh directory; engines alternate, and the medians of the repetitions are
-//! compared. Every answer is checked.
+//! what is not durable), no compression, caches larger than the data. At the end the engine is
+//! closed, what lies on disk is measured, and it is opened again with memory for 1 % of the data
+//! ([`PRESSURE`]) and asked for existing and absent keys: in a process of its own, in a memory
+//! control group ([`container`]) where the system lets us make one, its files forgotten by the
+//! system's cache; reads go past that cache where the engine can (RocksDB and ours: for others it
+//! counts in the group). Each engine runs in a fresh process and a fresh directory; engines
+//! alternate, and the medians of the repetitions are compared. Every answer is checked.
 //!
 //! With [`Settings::workloads`] it does what `data_model` says instead.
 mod compared;

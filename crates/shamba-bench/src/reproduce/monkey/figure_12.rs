@@ -164,8 +164,8 @@ fn equal_bits(
     Ok((claim, model))
 }
 
-/// What is claimed of filter memory; by the model Monkey needs so many bits for what uniform filters
-/// do with ten.
+/// What is claimed of filter memory; by the model Monkey needs so many bits for what uniform
+/// filters do with ten.
 fn savings(absent: &Curves, existing: &Curves, by_model: f64) -> Vec<Claim> {
     let [even, best, _] = absent.each(SEARCHES);
     let [bits, ..] = absent.each(absent.at);
