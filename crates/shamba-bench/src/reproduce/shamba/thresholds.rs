@@ -42,8 +42,8 @@ fn partial<'a>(engines: &[&'a str]) -> impl Iterator<Item = (&'a str, &'static s
 
 /// Why no verdict follows from what an engine of the printed thresholds reads.
 const NO_UTILITY: &str = "with the thresholds that the paper prints first modules alone are fetched, or none, and of the others \
-                          what is in memory already is asked, whereas its figures tell its three systems apart (section 5.1.1): \
-                          what it measured had other thresholds";
+                          what is in memory already is asked, whereas its figures tell its three systems apart (section 5.1.1), \
+                          as if it had measured with others";
 
 /// Says so in the measured part of these engines' claims as well, from which no verdict follows.
 pub(super) fn without_verdicts(engines: &[&str], points: &[Point], claims: &mut [Claim]) {
