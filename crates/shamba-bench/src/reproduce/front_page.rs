@@ -1,15 +1,18 @@
 //! One page that is read in a minute: how many times fewer pages this engine reads than RocksDB,
 //! where it loses, what each of its ideas gives, and how the papers' best known figures came out.
 //! Made from results alone, so that no number stands in it by hand.
+mod throughput;
+
 use super::catalogue::CATALOGUE;
-use super::claim::{Claim, TOLERANCE, UNBOUNDED, Verdict};
+use super::claim::{Claim, TOLERANCE, UNBOUNDED, Verdict, least_of, most_of};
+use super::ours::ablation::ALL_STEPS;
 use super::ours::pressure::{CONTAINED, MORE};
 use super::ours::rocksdb::BEST;
 use super::page::{folded, places, source};
 use super::{Ended, Experiment, Findings, seeds};
 use crate::plot::{self, Dots, Panel, Series};
 use crate::report::{Cell, Report, median};
-use crate::{Result, compare, engine, row};
+use crate::{Result, row};
 use std::path::Path;
 
 /// The column of this engine in the tables of pages per lookup.
@@ -17,9 +20,6 @@ const OURS: &str = "our default";
 
 /// The columns that are shown.
 const LINES: [&str; 3] = [OURS, BEST, CONTAINED];
-
-/// Engines whose throughput is compared: the beginnings of their names, in this order.
-const PEERS: [(&str, &str); 3] = [("rocksdb", "RocksDB"), ("fjall", "fjall"), ("redb", "redb")];
 
 /// What is told of an experiment's findings, with pictures in a folder.
 type Section = fn(&Path, &Findings) -> Result<String>;
@@ -31,10 +31,11 @@ pub(super) fn write(
     ended: &[(&Experiment, Ended)],
     paper: &[(&Experiment, Ended)],
 ) -> Result<()> {
-    let sections: [(&str, Section); 3] = [
+    let sections: [(&str, Section); 4] = [
         ("ours-pressure", pressure),
         ("ours-ablation", ablation),
-        ("ours-compare", throughput),
+        ("ours-compare", throughput::section),
+        ("shamba-figure-16", by_the_clock),
     ];
     let mut text = String::from("# SHaMBa in a minute\n\n");
     for (name, section) in sections {
@@ -94,12 +95,18 @@ fn pressure(dir: &Path, findings: &Findings) -> Result<String> {
     text += &format!("{}\n\n", findings.setting);
     let place = ["distribution", "existing", "budget %"];
     let shown = [place, LINES].concat();
+    text += &paragraphs(&findings.notes);
     for table in &findings.tables {
         if table.column(OURS).is_some() && table.column("existing").is_some() {
             text += &folded(&table.title, &table.columns_of(&shown));
         }
     }
     Ok(text)
+}
+
+/// A paragraph for each.
+fn paragraphs(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("{note}\n\n")).collect()
 }
 
 /// A cell of the comparison with RocksDB: where, and the pages of both.
@@ -169,17 +176,10 @@ fn told(cells: &[Beside]) -> String {
     let least = percents.fold(f64::INFINITY, f64::min);
     let (short, more): (Vec<&Beside>, Vec<&Beside>) =
         cells.iter().partition(|cell| cell.percent == least);
-    let range = |cells: &[&Beside]| {
-        let mut times: Vec<f64> = cells.iter().map(|cell| cell.times()).collect();
-        times.sort_by(f64::total_cmp);
-        let ends = (times.first().zip(times.last())).zip(median(&times));
-        ends.map_or(String::new(), |((least, most), median)| {
-            format!("{least:.2} to {most:.2} times (median {median:.2})")
-        })
-    };
+    let times = |cells: &[&Beside]| cells.iter().map(|cell| cell.times()).collect::<Vec<f64>>();
     let more = match more[..] {
         [] => ".".to_owned(),
-        _ => format!(", with more memory {}.", range(&more)),
+        _ => format!(", with more memory {}.", range_of_times(&times(&more))),
     };
     let less = cells.iter().filter(|cell| cell.times() < 1.0);
     let mut lost: Vec<&Beside> = less.filter(|cell| cell.is_certain).collect();
@@ -194,7 +194,7 @@ fn told(cells: &[Beside]) -> String {
     let lost = match count {
         0 => format!("In none of the {all} cells is RocksDB's less.{level}"),
         _ => format!(
-            "**SHaMBa loses to it in {count} of {all} cells**: {}.{level}",
+            "**SHaMBa loses to it in {count} of {all} cells, in pages read**: {}.{level}",
             lost.join("; ")
         ),
     };
@@ -203,8 +203,49 @@ fn told(cells: &[Beside]) -> String {
          for each cell (Bloom and ribbon filters of several bits a key, with and without filters in the last level, row \
          caches: [named there](results/ours.md#ours-pressure)), reads **{}** the pages of this engine with its one default setting{more} \
          {lost}\n\n",
-        range(&short)
+        range_of_times(&times(&short))
     )
+}
+
+/// The least, the most and the median of how many times.
+fn range(times: &[f64]) -> String {
+    let ends = median(times).map(|median| (least_of(times), most_of(times), median));
+    ends.map_or(String::new(), |(least, most, median)| {
+        format!("{least:.2} to {most:.2} (median {median:.2})")
+    })
+}
+
+/// The same, as it is told beside another's.
+fn range_of_times(times: &[f64]) -> String {
+    range(times).replacen(" (", " times (", 1)
+}
+
+/// How many times as fast our default is as RocksDB with one Bloom filter a file, by the clock.
+fn by_the_clock(_: &Path, findings: &Findings) -> Result<String> {
+    let Some(table) = findings.tables.first() else {
+        return Ok(String::new());
+    };
+    let mut devices: Vec<String> = Vec::new();
+    for row in table.rows_of("engine", OURS).rows {
+        if let [device, _, percent, _, _, Cell::Number(times)] = &row[..] {
+            let told = format!("{times:.2} with {percent} %");
+            match devices
+                .iter_mut()
+                .find(|known| known.starts_with(&format!("{device}: ")))
+            {
+                Some(known) => *known += &format!(", {told}"),
+                None => devices.push(format!("{device}: {told}")),
+            }
+        }
+    }
+    Ok(match devices[..] {
+        [] => String::new(),
+        _ => format!(
+            "By the clock, of absent keys, our default is so many times as fast as RocksDB with one Bloom filter a file \
+             ([Figure 16](results/shamba.md#shamba-figure-16)), with so much memory: {}.\n\n",
+            devices.join("; ")
+        ),
+    })
 }
 
 /// What each idea gives.
@@ -214,125 +255,25 @@ fn ablation(dir: &Path, findings: &Findings) -> Result<String> {
     let picture = picture(dir, "ablation", what, |path| plot::save(path, panels, 3))?;
     let tables = findings.tables.iter().take(1);
     let table: String = tables.map(|table| folded(&table.title, table)).collect();
-    Ok(format!("## What each idea gives\n\n{picture}{table}"))
-}
-
-/// Throughput with memory plenty, beside each peer in the build.
-fn throughput(dir: &Path, findings: &Findings) -> Result<String> {
-    let Some(table) = findings.tables.first() else {
-        return Ok(String::new());
-    };
-    let dots = ratios(table);
-    let all = dots
-        .series
-        .iter()
-        .map(|series| series.points.len())
-        .sum::<usize>();
-    if all == 0 {
-        return Ok(String::new());
-    }
-    let [ahead, lost, level] = counts(table, findings.tables.get(1));
-    let setting = &findings.setting;
-    let what = "Our throughput beside others'";
-    let picture = picture(dir, "throughput", what, |path| dots.save(path))?;
+    let steps: Vec<String> = findings.claims.iter().map(step).collect();
+    let steps = steps.join("; ");
+    let factors = findings.tables.first();
+    let factors = factors.map_or_else(Vec::new, |table| table.numbers(ALL_STEPS));
+    let together = range(&factors);
+    let notes = paragraphs(&findings.notes);
     Ok(format!(
-        "## Throughput, and under pressure\n\nOurs is ahead in {ahead} of {all} lines and behind in {lost}; in {level} \
-         the repetitions of both overlap (medians below 1 are in orange), beside the best of each peer's settings that [were \
-         tried](results/ours.md#ours-compare). {setting}\n\n{picture}"
+        "## What each idea gives\n\n{picture}Each step beside the one before it, where memory is short: {steps}. All \
+         together read {together} times fewer.\n\n{notes}{table}"
     ))
 }
 
-/// In how many lines all our repetitions are quicker than all of a peer's best setting, in how many
-/// slower, and in how many neither.
-fn counts(table: &Report, repetitions: Option<&Report>) -> [usize; 3] {
-    let rates = |row: &[Cell], engine: &str| -> Vec<f64> {
-        let rows = repetitions.iter().flat_map(|table| &table.rows);
-        let same = rows.filter(|of| match &of[..] {
-            [phase, threads, of, _] => {
-                row.get(..2) == Some(&[phase.clone(), threads.clone()][..])
-                    && of.to_string() == engine
-            }
-            _ => false,
-        });
-        let rate = |of: &Vec<Cell>| match of.last() {
-            Some(Cell::Number(rate)) => Some(*rate),
-            _ => None,
-        };
-        same.filter_map(rate).collect()
-    };
-    let mut counts = [0; 3];
-    for row in table.rows.iter().filter(|row| compare::is_throughput(row)) {
-        for (family, _) in PEERS {
-            let specs = table
-                .columns
-                .iter()
-                .filter_map(|column| column.strip_suffix(" op/s"));
-            let own = specs.filter(|spec| engine::family(spec) == family);
-            let medians = own.filter_map(|spec| {
-                let rate = table.number(row, &format!("{spec} op/s"))?;
-                Some((spec, rate))
-            });
-            let Some((spec, theirs)) = medians.max_by(|a, b| a.1.total_cmp(&b.1)) else {
-                continue;
-            };
-            let Some(ours) = table.number(row, "shamba op/s") else {
-                continue;
-            };
-            let [own, peers] = [("shamba", ours), (spec, theirs)].map(|(engine, median)| {
-                let rates = rates(row, engine);
-                let rates = if rates.is_empty() {
-                    vec![median]
-                } else {
-                    rates
-                };
-                let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
-                (least, rates.into_iter().fold(0.0, f64::max))
-            });
-            let [ahead, behind, level] = &mut counts;
-            *if own.0 > peers.1 {
-                ahead
-            } else if own.1 < peers.0 {
-                behind
-            } else {
-                level
-            } += 1;
-        }
-    }
-    counts
-}
-
-/// For each workload and number of threads our throughput over that of each peer: of several
-/// settings of a peer its best.
-fn ratios(table: &Report) -> Dots {
-    let best = |row: &[Cell], family: &str| {
-        let of = |column: &&String| {
-            let spec = column.strip_suffix(" op/s");
-            spec.map(engine::family) == Some(family)
-        };
-        let columns = table.columns.iter().filter(of);
-        let rates = columns.filter_map(|column| table.number(row, column));
-        rates.reduce(f64::max)
-    };
-    let rows = table.rows.iter();
-    let lines = || {
-        rows.clone()
-            .filter(|row| compare::is_throughput(row))
-            .enumerate()
-    };
-    let series = PEERS.map(|(family, name)| {
-        let times = lines().filter_map(|(number, row)| {
-            let (ours, theirs) = (best(row, "shamba")?, best(row, family)?);
-            (theirs > 0.0).then(|| (ours / theirs, number as f64))
-        });
-        Series::of(name, times)
-    });
-    Dots {
-        title: "Our throughput, times that of each peer's best of the settings tried".to_owned(),
-        x: "times as fast".to_owned(),
-        series: series.into(),
-        aimed: Some(1.0),
-        ..compare::dots(table)
-    }
+/// A goal that is to be reached at every point, at how many it was, and the verdict.
+fn step(claim: &Claim) -> String {
+    let (points, _) = claim
+        .measured
+        .split_once(';')
+        .unwrap_or((&claim.measured, ""));
+    format!("{} {points} ({})", claim.what, claim.in_words())
 }
 
 /// The claims among results that are a paper's best known figures.
@@ -390,10 +331,29 @@ fn headlines(
     Ok(match claims[..] {
         [] => String::new(),
         _ => format!(
-            "## What the papers are known for\n\n{picture}{}",
+            "## What the papers are known for\n\n{picture}{}{}",
+            unjudged(&claims),
             folded(&table.title, &table)
         ),
     })
+}
+
+/// How many of each paper's could not be judged.
+fn unjudged(claims: &[(&str, &Claim)]) -> String {
+    let mut papers: Vec<&str> = claims.iter().map(|(paper, _)| *paper).collect();
+    papers.dedup();
+    let each = papers.iter().map(|paper| {
+        let own = claims.iter().filter(|(of, _)| of == paper);
+        let none = own
+            .clone()
+            .filter(|(_, claim)| claim.verdict == Verdict::NotComparable);
+        format!("{} of {} of {paper}", none.count(), own.count())
+    });
+    let each: Vec<String> = each.collect();
+    format!(
+        "What cannot be compared has no verdict (the table says why): {}.\n\n",
+        each.join(", ")
+    )
 }
 
 /// Each claim that has ranges above 0 as a row: the paper's figure, or the upper end of its range,
@@ -465,7 +425,7 @@ mod tests {
         );
         assert!(
             text.contains(
-                "loses to it in 1 of 4 cells**: uniform, existing keys at 40 % (0.600 against 0.500)"
+                "loses to it in 1 of 4 cells, in pages read**: uniform, existing keys at 40 % (0.600 against 0.500)"
             ),
             "{text}"
         );
@@ -494,47 +454,10 @@ mod tests {
     }
 
     #[test]
-    fn what_repetitions_do_not_tell_apart_is_no_lead() {
-        let phases = [
-            ("fillrandom", 5.0, 4.0),
-            ("overwrite", 2.0, 3.0),
-            ("ycsb-a", 4.0, 3.5),
-        ];
-        let table = Report::of("", phases, |(phase, ours, theirs)| {
-            row! { "phase": phase, "threads": "1", "shamba op/s": ours, "redb op/s": theirs }
-        });
-        assert_eq!(counts(&table, None), [2, 1, 0]);
-        // The last line's from 3 to 5, and from 2 to 4.
-        let all = phases.iter().flat_map(|&(phase, ours, theirs)| {
-            let apart = if phase == "ycsb-a" { 1.0 } else { 0.1 };
-            let of = move |engine, rate: f64| {
-                [(phase, engine, rate - apart), (phase, engine, rate + apart)]
-            };
-            of("shamba", ours).into_iter().chain(of("redb", theirs))
-        });
-        let all = Report::of("", all, |(phase, engine, rate)| {
-            row! { "phase": phase, "threads": "1", "engine": engine, "op/s": rate }
-        });
-        assert_eq!(counts(&table, Some(&all)), [1, 1, 1]);
-    }
-
-    #[test]
-    fn the_best_setting_of_each_peer_counts() {
-        let table = Report::of(
-            "",
-            [("fillrandom", 4.0), ("size on disk, MiB", 1.0)],
-            |(phase, rate)| {
-                row! { "phase": phase, "threads": "1", "shamba op/s": rate, "shamba p99 us": 1.0,
-                "rocksdb op/s": 1.0, "rocksdb:hash op/s": 2.0, "redb op/s": 8.0 }
-            },
-        );
-        let dots = ratios(&table);
-        assert_eq!(dots.rows, ["fillrandom, 1 thread"]);
-        let points = dots.series.iter().map(|series| &series.points[..]);
-        assert_eq!(
-            points.collect::<Vec<_>>(),
-            [&[(2.0, 0.0)][..], &[], &[(0.5, 0.0)]]
-        );
+    fn each_step_has_its_points_and_verdict() {
+        let lost = ["uniform".to_owned(), "zipf".to_owned()];
+        let claim = Claim::everywhere("ribbon: fewer", 3, &lost).as_goal();
+        assert_eq!(step(&claim), "ribbon: fewer at 1 of 3 points (missed)");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::reproduce::claim::TOLERANCE;
 use crate::reproduce::prelude::*;
 use shamba_model::cost::{Allocation, Costs, costs};
 use shamba_model::curve::Curve;
-use shamba_model::monkey::{point_lookup_cost, threshold_bits, uniform_cost};
+use shamba_model::monkey::{point_lookup_cost, uniform_cost};
 use shamba_model::tree::MergePolicy::{Leveling, Tiering};
 use shamba_model::tree::{MergePolicy, Tree};
 
@@ -20,6 +20,9 @@ const LEVELS: u32 = 9;
 
 /// Bytes of Figure 9 for buffer and filters.
 const MEMORY: f64 = 35e9;
+
+/// How many times as large searches have to be to count as changed.
+const APART: f64 = 1.3;
 
 const SEARCHES: &str = "searches per empty lookup";
 const BESIDE: &str = "Searches of an empty lookup, measured beside the model";
@@ -62,14 +65,6 @@ pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let by_levels = (1..=20).map(|levels| Ok((levels.into(), costs(Leveling, 2, levels)?)));
     let by_levels = by_levels.collect::<Result<Vec<_>>>()?;
-    let tree = Tree::new(Leveling, 2, 20, MANY)?;
-    let threshold = threshold_bits(&tree, 0.0)? / MANY;
-    let [even, best] = reads(&tree, threshold / 16.0)?;
-    let what = "reads with a sixteenth of M_threshold in 20 levels (model)";
-    let seen = format!("{even:.1} and {best:.1}");
-    let paper = "uniform: about all 20; Monkey: the four levels without filters and what the \
-                 others let through";
-    let few = Claim::statement(what, paper, seen, best < 6.5 && even > 15.0).by_model();
     // From half of the levels on to all, within a tenth. That Monkey's stay is of many levels: of
     // so few it is the closed form that says how far they have come.
     let measured = trees::by_levels(lab, "levels", |point| point.tree.levels.into())?;
@@ -93,7 +88,7 @@ pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
         measured.panel("measured", SEARCHES, 1.0),
     ];
     let tables = [table, measured.table(BESIDE)];
-    let claims = [few, grown];
+    let claims = [grown];
     Ok(Findings::of(trees::setting(lab), tables, panels, claims))
 }
 
@@ -226,11 +221,18 @@ pub(super) fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
         points: trees::empty(lab, levels.map(tree))?,
     };
     let [even, best, _] = measured.each(|point| point.in_vain);
+    let falls = even.is_sorted_by(|smaller, larger| smaller > larger);
+    let [first, last] = [even.first(), even.last()].map(|end| end.copied().unwrap_or(f64::NAN));
     let (even, best) = (trees::spread(&even), trees::spread(&best));
-    let what = "largest over smallest number of searches in vain over all buffers measured";
-    let seen = format!("Monkey {best:.2}, uniform {even:.2}");
+    let what = format!(
+        "largest over smallest number of searches in vain over all buffers measured, at the same memory of filters (the \
+         paper takes the buffer's from theirs); below {APART} it stays (our limit)"
+    );
+    let seen = format!(
+        "Monkey {best:.2}; uniform {even:.2}, from {first:.3} with the least buffer to {last:.3}"
+    );
     let paper = "Monkey's stays, uniform's falls";
-    let stays = Claim::statement(what, paper, seen, even > 1.3 && best < 1.3);
+    let stays = Claim::statement(what, paper, seen, falls && even > APART && best < APART);
     let claims = [harmed.by_model(), stays];
     let title = "Searches of an empty lookup by the size of the buffer, measured beside the model";
     let x = "buffer, power of ten of MB";

@@ -151,7 +151,7 @@ fn equal_bits(
     let model = matching::bits(tree, positive, bits[0][usual], &curve)?;
     let levels = matching::levels(tree, positive, paper, USUAL, &Curve::ideal())?;
     let what = format!(
-        "bits per key with which Monkey searches for {what} keys what uniform filters of {USUAL} do"
+        "bits per key with which Monkey searches for {what} keys what uniform filters of {USUAL} do (fewer are better)"
     );
     let claim = Claim::figure(what, paper, found);
     let where_it_lies = format!(

@@ -17,6 +17,9 @@ const STEPS: [(&str, &str); 5] = [
     ("shamba", "eviction and reads by expected reads"),
 ];
 
+/// The column of how many times fewer pages the last step reads than the first.
+pub(in crate::reproduce) const ALL_STEPS: &str = "all steps together, times fewer";
+
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let engines = STEPS.map(|(engine, _)| engine);
     let distributions = [Distribution::Uniform, Distribution::Zipf(0.99)];
@@ -46,12 +49,13 @@ fn factors(points: &[Point]) -> Report {
     let title = "Times fewer pages than the step before";
     Report::of(title, points, |point| {
         let mut row = point.row();
-        row.extend(row! { "pages of the first": point.pages(0) });
+        row.push((format!("pages with {}", STEPS[0].1), point.pages(0).into()));
         for (at, (_, idea)) in STEPS.iter().enumerate().skip(1) {
             let times = point.pages(at - 1) / point.pages(at);
             row.push((idea.to_string(), times.into()));
         }
-        row.extend(row! { "pages of the last": point.pages(STEPS.len() - 1) });
+        let last = point.pages(STEPS.len() - 1);
+        row.extend(row! { "pages of the last": last, ALL_STEPS: point.pages(0) / last });
         row
     })
 }

@@ -1,7 +1,7 @@
 //! What this engine claims itself, beyond the papers: fewer reads under pressure than any other,
 //! close to the optimum, steady when the hot spot moves and when the data grow, quick when memory
 //! is plenty, and of a design that it finds itself.
-mod ablation;
+pub(in crate::reproduce) mod ablation;
 mod equal_reads;
 mod graph;
 pub(crate) mod hot_spot;

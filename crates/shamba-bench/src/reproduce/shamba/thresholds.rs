@@ -24,8 +24,9 @@ pub(super) fn notes(engines: &[&str], points: &[Point]) -> Vec<String> {
     bare.chain(halved).collect()
 }
 
-/// Where modules that are as large as memory allows are equal, and where they are not.
-const FROM_HALF: &str = ", where they are equal (from 50 % of memory on)";
+/// Where of modules that are as large as memory allows the second is no larger than the first, and
+/// where it is.
+const FROM_HALF: &str = " from 50 % of memory on, where it is no larger than the first";
 pub(super) const BELOW_HALF: &str = "below 50 % of memory";
 
 /// The engines that skip the second module by the paper's thresholds, and where that is said of
@@ -40,30 +41,49 @@ fn partial<'a>(engines: &[&'a str]) -> impl Iterator<Item = (&'a str, &'static s
     })
 }
 
-/// Why no verdict follows from what an engine of the printed thresholds reads.
-const NO_UTILITY: &str = "with the thresholds that the paper prints first modules alone are fetched, or none, and of the others \
-                          what is in memory already is asked, whereas its figures tell its three systems apart (section 5.1.1), \
-                          as if it had measured with others";
+/// Of these points those from which a verdict follows on an engine, and what they are called where
+/// they are not all: those at which its second module is read.
+pub(super) fn judged<'a>(
+    engine: &str,
+    points: &[&'a Point],
+) -> (Vec<&'a Point>, Option<&'static str>) {
+    let halved = partial(&[engine]).any(|(_, when)| when == FROM_HALF);
+    let judged = points.iter().copied();
+    let judged = judged.filter(|point| !halved || point.percent < 50.0);
+    (judged.collect(), halved.then_some(BELOW_HALF))
+}
+
+/// Why no verdict follows from what an engine of the printed thresholds reads, whatever it does by
+/// them.
+const NO_UTILITY: &str = "with absent keys as with others, whereas the paper's three systems differ where keys exist \
+                          (section 5.1.1: \"we now observe a differentiation\")";
 
 /// Says so in the measured part of these engines' claims as well, from which no verdict follows.
 pub(super) fn without_verdicts(engines: &[&str], points: &[Point], claims: &mut [Claim]) {
     // What was counted, and what a test of the engine has.
     let bare = without_filters(engines, points).into_iter();
-    let bare = bare.map(|(engine, seen)| (engine, format!("; it {seen}"), String::new()));
-    let halved = partial(engines).map(|(engine, when)| {
-        let known = format!(": this one never reads a second module{when}");
-        (engine, String::new(), known)
+    let bare = bare.map(|(engine, seen)| {
+        let does = "next to no module has utility enough to be fetched, so that what is saved is of filters that are not read";
+        (engine, format!("; it {seen}"), does.to_owned())
     });
-    for (engine, seen, known) in bare.chain(halved) {
+    let halved = partial(engines).map(|(engine, when)| {
+        let does = format!(
+            "a second module is never fetched, so that what is saved is of filters that are read by half{when}"
+        );
+        (engine, String::new(), does)
+    });
+    let all_below_half = points.iter().all(|point| point.percent < 50.0);
+    for (engine, seen, does) in bare.chain(halved) {
         for claim in claims.iter_mut() {
             let rest = claim.what.strip_prefix(engine);
             let of_it = rest.is_some_and(|rest| rest.starts_with([' ', ':']));
-            // There its modules are not equal.
-            let elsewhere = known.ends_with(FROM_HALF) && claim.what.contains(BELOW_HALF);
+            // There its second module is the larger one, and is read.
+            let elsewhere =
+                does.ends_with(FROM_HALF) && (all_below_half || claim.what.contains(BELOW_HALF));
             if of_it && !elsewhere {
-                *claim = claim
-                    .clone()
-                    .without_verdict(format!("{NO_UTILITY}{known}"));
+                *claim = claim.clone().without_verdict(format!(
+                    "with the thresholds that the paper prints {does}, {NO_UTILITY}"
+                ));
                 claim.measured += &seen;
             }
         }
@@ -125,17 +145,26 @@ mod tests {
     }
 
     #[test]
-    fn where_modules_are_not_equal_the_second_is_read_and_judged() {
+    fn where_the_second_module_is_the_larger_one_it_is_read_and_judged() {
         let engines = [ENGINES[0], "shamba:shamba-prop-p+paper+first={first}"];
+        let up_to = |percent: f64, pages| {
+            let mut points = points::<2>([pages; 2]);
+            points[1].percent = percent;
+            points
+        };
         let claim = |place: &str| {
             Claim::everywhere_but(format!("shamba-prop-p+paper reads less {place}"), 1, 1)
         };
         let mut claims = [claim(BELOW_HALF), claim("with less than 100 %")];
-        without_verdicts(&engines, &points([[1, 1]]), &mut claims);
+        // What was measured below half alone is judged, whatever the words.
+        without_verdicts(&engines, &up_to(25.0, [1, 1]), &mut claims);
+        let verdicts = claims.each_ref().map(|claim| claim.verdict);
+        assert_eq!(verdicts, [Verdict::DoesNotHold; 2]);
+        without_verdicts(&engines, &up_to(75.0, [1, 1]), &mut claims);
         let verdicts = claims.each_ref().map(|claim| claim.verdict);
         assert_eq!(verdicts, [Verdict::DoesNotHold, Verdict::NotComparable]);
         // Who reads no filters is not judged there either.
-        without_verdicts(&engines, &points([[1, 0]]), &mut claims);
+        without_verdicts(&engines, &up_to(75.0, [1, 0]), &mut claims);
         assert_eq!(claims[0].verdict, Verdict::NotComparable);
     }
 
