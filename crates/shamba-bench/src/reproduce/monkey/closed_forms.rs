@@ -1,8 +1,7 @@
 //! Table 2 and Figures 7 and 9: reads of an empty lookup by the model's closed forms, with uniform
 //! filters and with Monkey's, beside measured trees.
 use super::trees::{self, Curves};
-use crate::experiments::full_tree::{FullTree, Point};
-use crate::reproduce::claim::TOLERANCE;
+use crate::experiments::full_tree::FullTree;
 use crate::reproduce::prelude::*;
 use shamba_model::cost::{Allocation, Costs, costs};
 use shamba_model::curve::Curve;
@@ -65,31 +64,14 @@ pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let by_levels = (1..=20).map(|levels| Ok((levels.into(), costs(Leveling, 2, levels)?)));
     let by_levels = by_levels.collect::<Result<Vec<_>>>()?;
-    // From half of the levels on to all, within a tenth. That Monkey's stay is of many levels: of
-    // so few it is the closed form that says how far they have come.
     let measured = trees::by_levels(lab, "levels", |point| point.tree.levels.into())?;
-    let all = trees::default(lab).levels as usize;
-    let growth = |of: fn(&Point) -> f64| {
-        let [even, best, _] = measured.each(of);
-        [even, best].map(|searches| searches[all - 1] / searches[all / 2 - 1])
-    };
-    let (seen, model) = (growth(|point| point.in_vain), growth(|point| point.model));
-    let within = |of: usize| (seen[of] / model[of] - 1.0).abs() <= TOLERANCE;
-    let what = "growth of searches in vain as measured levels double";
-    let paper = format!(
-        "by the closed forms of so many levels {:.2} and {:.2} (of many 2 and 1)",
-        model[0], model[1]
-    );
-    let seen = format!("uniform {:.2}, Monkey {:.2}", seen[0], seen[1]);
-    let grown = Claim::statement(what, paper, seen, within(0) && within(1));
     let title = "by the model, T = 2, 5 bits per key";
     let panels = [
         modelled(title, "levels", &by_levels),
         measured.panel("measured", SEARCHES, 1.0),
     ];
     let tables = [table, measured.table(BESIDE)];
-    let claims = [grown];
-    Ok(Findings::of(trees::setting(lab), tables, panels, claims))
+    Ok(Findings::of(trees::setting(lab), tables, panels, []))
 }
 
 /// Reads over filter memory.

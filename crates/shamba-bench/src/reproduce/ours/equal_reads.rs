@@ -1,6 +1,7 @@
 //! The memory needed for equal reads: the smallest budget at which the default policy reads no more
 //! than another engine does with memory for all filters and indexes.
 use super::{missing, rocksdb};
+use crate::reproduce::claim::WHERE;
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::{DISTRIBUTIONS, setting, short};
 
@@ -69,7 +70,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                 let mut claim = Claim::goal_to(what, THIRD, enough).because(
                     of_keys_there(&at_a_third) >= theirs,
                     format!(
-                        "with a third of the memory {:.3} pages of data are read for keys that are there, and \
+                        "{WHERE}with a third of the memory {:.3} pages of data are read for keys that are there, and \
                          {theirs:.3} in all by the other",
                         of_keys_there(&at_a_third),
                     ),

@@ -64,7 +64,8 @@ pub(super) fn over_budget(lab: &mut Lab<'_>, with_goals: bool) -> Result<Finding
         quicker(what, &pressed, (engine, all))
     }));
     thresholds::without_verdicts(&engines, &points, &mut claims);
-    first_modules::without_verdicts(lab.scale.entries(), &engines, &points, &mut claims);
+    let said = first_modules::Said::LeadsAllTheSame;
+    first_modules::note(said, lab.scale.entries(), &engines, &points, &mut claims);
     let mut notes = thresholds::notes(&engines, &points);
     if peers.is_empty() {
         notes.push(NOT_BUILT_IN.to_owned());

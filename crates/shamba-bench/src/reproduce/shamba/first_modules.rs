@@ -2,6 +2,7 @@
 //! 5.3).
 use super::pressure::{Point, kib, short, short_of_memory};
 use crate::reproduce::Verdict;
+use crate::reproduce::claim::WHERE;
 use crate::reproduce::prelude::*;
 
 /// The system that reads all modules: one that skips need not hold the first of all files.
@@ -10,9 +11,20 @@ const READS_ALL: &str = "shamba-prop";
 /// The bits per key of a whole filter.
 const BITS: f64 = 10.0;
 
-/// Says of claims about the system that no verdict follows, where memory held less than the first
-/// modules of so many entries wherever it was short.
-pub(super) fn without_verdicts(
+/// What the paper says of a figure whose lead is the system's.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Said {
+    /// That first modules always fit memory (section 5.1.1).
+    AlwaysFit,
+    /// That it is hard to have them fit, and that the system leads all the same (section 5.3).
+    LeadsAllTheSame,
+}
+
+/// Says of claims about the system how little memory held of the first modules of so many entries,
+/// where that was less than all of them wherever it was short; and that no verdict follows, where
+/// the paper has them always fit.
+pub(super) fn note(
+    said: Said,
     entries: u64,
     engines: &[&str],
     points: &[Point],
@@ -31,9 +43,9 @@ pub(super) fn without_verdicts(
     if most.is_nan() || most >= 1.0 {
         return;
     }
-    let reason = format!(
-        "the paper's first modules always fit memory (section 5.1.1); here, where the same budget is for all else as well, it \
-         held {:.0} to {:.0} % of them at the end wherever it was short",
+    let held = format!(
+        "wherever memory was short, filters in it, of either module, came to {:.0} to {:.0} % of the first modules' bytes at \
+         the end",
         least * 100.0,
         most * 100.0
     );
@@ -41,9 +53,16 @@ pub(super) fn without_verdicts(
         // Of its own lead: one that others have over it would hold the more.
         let own = claim.what.strip_prefix(READS_ALL);
         let of_it = own.is_some_and(|rest| rest.starts_with([' ', ':'])) && !claim.is_goal();
-        if of_it && claim.verdict != Verdict::NotComparable {
-            *claim = claim.clone().without_verdict(&reason);
-        }
+        *claim = match (claim.verdict, said) {
+            (Verdict::NotComparable, _) => continue,
+            _ if !of_it => continue,
+            (_, Said::AlwaysFit) => claim.clone().without_verdict(format!(
+                "the paper's first modules always fit memory (section 5.1.1); here the same budget is for all else as \
+                 well: {held}"
+            )),
+            (Verdict::DoesNotHold, _) => claim.clone().because(true, format!("{WHERE}{held}")),
+            _ => continue,
+        };
     }
 }
 
@@ -54,13 +73,13 @@ mod tests {
     use crate::engine::Resident;
 
     #[test]
-    fn no_verdict_follows_where_first_modules_do_not_fit() {
+    fn what_is_said_where_first_modules_do_not_fit() {
         let engines = [
             "shamba:state-of-the-art",
             "shamba:shamba-prop+first={first}",
         ];
         // 10 % of memory: a bit for each of 8,000 entries is 1,000 bytes.
-        let verdicts = |filter: u64| {
+        let verdicts = |said, filter: u64| {
             let mut prop = found("filter_pages", 1);
             prop.resident = Some(Resident {
                 filter,
@@ -72,12 +91,21 @@ mod tests {
                 "shamba-prop-p: fewer reads",
                 "shamba-eq reads no more than shamba-prop",
             ];
-            let mut claims = what.map(|what| Claim::everywhere_but(what, 1, 0));
-            without_verdicts(8000, &engines, &points, &mut claims);
-            claims.map(|claim| claim.verdict)
+            let mut claims = what.map(|what| Claim::everywhere_but(what, 1, 1));
+            note(said, 8000, &engines, &points, &mut claims);
+            claims.map(|claim| (claim.verdict, claim.cause.is_some()))
         };
-        use Verdict::{Holds, NotComparable};
-        assert_eq!(verdicts(1000), [Holds; 3]);
-        assert_eq!(verdicts(900), [NotComparable, Holds, Holds]);
+        use Said::{AlwaysFit, LeadsAllTheSame};
+        use Verdict::{DoesNotHold, NotComparable};
+        let lost = (DoesNotHold, false);
+        assert_eq!(verdicts(AlwaysFit, 1000), [lost; 3]);
+        assert_eq!(
+            verdicts(AlwaysFit, 900),
+            [(NotComparable, true), lost, lost]
+        );
+        assert_eq!(
+            verdicts(LeadsAllTheSame, 900),
+            [(DoesNotHold, true), lost, lost]
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What skipping is with the thresholds that the paper prints: some systems read no filter, others
 //! never a second module.
 use super::pressure::{Point, filter_pages, short};
+use crate::reproduce::Verdict;
 use crate::reproduce::prelude::*;
 
 /// What is to be noted of engines with the paper's thresholds: those that read no filter at most
@@ -53,11 +54,6 @@ pub(super) fn judged<'a>(
     (judged.collect(), halved.then_some(BELOW_HALF))
 }
 
-/// Why no verdict follows from what an engine of the printed thresholds reads, whatever it does by
-/// them.
-const NO_UTILITY: &str = "with absent keys as with others, whereas the paper's three systems differ where keys exist \
-                          (section 5.1.1: \"we now observe a differentiation\")";
-
 /// Says so in the measured part of these engines' claims as well, from which no verdict follows.
 pub(super) fn without_verdicts(engines: &[&str], points: &[Point], claims: &mut [Claim]) {
     // What was counted, and what a test of the engine has.
@@ -81,9 +77,14 @@ pub(super) fn without_verdicts(engines: &[&str], points: &[Point], claims: &mut 
             let elsewhere =
                 does.ends_with(FROM_HALF) && (all_below_half || claim.what.contains(BELOW_HALF));
             if of_it && !elsewhere {
-                *claim = claim.clone().without_verdict(format!(
-                    "with the thresholds that the paper prints {does}, {NO_UTILITY}"
-                ));
+                let mut reason = format!("with the thresholds that the paper prints {does}");
+                // What has no verdict for another reason keeps that.
+                if claim.verdict == Verdict::NotComparable
+                    && let Some(first) = &claim.cause
+                {
+                    reason = format!("{first}; and {reason}");
+                }
+                *claim = claim.clone().without_verdict(reason);
                 claim.measured += &seen;
             }
         }
@@ -142,6 +143,14 @@ mod tests {
         });
         let [so, not] = [true, false].map(|it| (it, it));
         assert_eq!(told, [not, so, so, not]);
+        let first = claim("shamba-eq-f+paper: fewer").without_verdict("for another reason");
+        let mut claims = [first];
+        without_verdicts(&ENGINES, &points([[1, 0]]), &mut claims);
+        let cause = claims[0].cause.as_deref().unwrap_or_default();
+        assert!(
+            cause.starts_with("for another reason; and with the thresholds"),
+            "{cause}"
+        );
     }
 
     #[test]
