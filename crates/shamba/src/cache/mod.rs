@@ -338,7 +338,7 @@ impl Reclaim for BlockCache {
     ///
     /// Scans of short ranges under the least budgets read 1.1 to 1.4 pages so, 1.1 to 2.4 with half
     /// of that rank as the bound, 1.6 to 3.3 with double, and 5.2 to 5.8 where the shards give in
-    /// turn whatever they have (`tests/range_filters.rs`, in random order, 80,000 scans).
+    /// turn whatever they have (`tests/engine/range_filters.rs`, in random order, 80,000 scans).
     fn reclaim(&self, bytes: u64) -> u64 {
         let part = bytes.div_ceil(self.shards.len() as u64).max(1);
         let by = replacement(&self.policy);

@@ -1,14 +1,12 @@
 //! A closed database has let go of its folder, which may be another's by then: whatever waited for
 //! a lock meanwhile writes nothing into it any more.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::small_options;
+use crate::common::small_options;
 use shamba::fs::{Fs, MemFs};
 use shamba::{Db, Error, IterOptions, KeyspaceOptions};
 

@@ -1,14 +1,11 @@
 //! Background work that fails or takes long, and what writers notice of it.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Map, Rng, contents, small_keyspace, small_options};
+use crate::common::{Map, Rng, contents, small_keyspace, small_options};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, MemFs, Op};
 use shamba::{Db, Error, MemoryBudget, Options};
 

@@ -1,12 +1,10 @@
 //! What callers and folders can get wrong: each a clear, typed error, and nothing lost by it.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Rng, contents, files_ending, small_keyspace, small_options};
+use crate::common::{Rng, contents, files_ending, small_keyspace, small_options};
 use shamba::fs::{Access, Fs, MemFs, OsFs};
 use shamba::{
     Append, Compression, Db, Error, FilterOptions, IterOptions, KeyspaceOptions, MIN_MEMORY,

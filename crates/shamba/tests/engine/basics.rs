@@ -1,12 +1,9 @@
 //! What everybody expects of an ordered map: its ends, its length, emptying it.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{contents, small_keyspace, small_options};
+use crate::common::{contents, small_keyspace, small_options};
 use shamba::fs::MemFs;
 use shamba::{Db, Durability, Keyspace, Options, WriteOptions};
 

@@ -1,15 +1,13 @@
 //! What the engine promises beyond right answers: durability as asked, work not done twice, space
 //! given back, memory shared, statistics that count what they say.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
 
-use common::{Map, Rng, Scarce, contents, files_ending, small_keyspace, small_options};
+use crate::common::{Map, Rng, Scarce, contents, files_ending, small_keyspace, small_options};
 use shamba::fs::{
     BlockKind, Charge, DeviceModel, Effect, Fault, FaultFs, Faults, MemFs, MeteredFs, Op, Purpose,
 };

@@ -2,11 +2,9 @@
 //! the budget is not passed, and what was written can be opened under the budget it was written
 //! with.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::small_options;
+use crate::common::small_options;
 use shamba::fs::MemFs;
 use shamba::{Db, Error, IterOptions, KeyspaceOptions, MemoryBudget, Options, Role, WriteBatch};
 

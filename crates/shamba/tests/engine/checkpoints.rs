@@ -1,12 +1,10 @@
 //! A checkpoint that fails leaves nothing behind, and can be made again in the same folder.
 
-mod common;
-
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{contents, small_options};
+use crate::common::{contents, small_options};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op, OsFs};
 use shamba::{Db, Error};
 

@@ -1,14 +1,12 @@
 //! Compaction filters: what they decide is seen wherever an entry lies, by whoever begins to read
 //! later, and by no snapshot, iterator or transaction that is open.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Replay, Rng};
+use crate::common::{Replay, Rng};
 use parking_lot::Mutex;
 use shamba::fs::MemFs;
 use shamba::{
@@ -201,7 +199,7 @@ fn a_snapshot_taken_while_a_merge_goes_on_sees_the_same_before_and_after() {
     // What the refused merge wrote is gone.
     let levels = &db.stats().keyspaces[0].levels;
     let tables: usize = levels.iter().map(|level| level.files).sum();
-    let files = common::files_ending(&fs, "/db", ".sst");
+    let files = crate::common::files_ending(&fs, "/db", ".sst");
     assert_eq!(files.len(), tables);
     *database.lock() = None;
 }

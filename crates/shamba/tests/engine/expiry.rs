@@ -1,15 +1,13 @@
 //! Entries with a time to live: there until their time and gone from then on, for every read,
 //! wherever they lie; as of its own time for a snapshot; and dropped by merges.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{Replay, Rng, files_ending};
+use crate::common::{Replay, Rng, files_ending};
 use shamba::fs::MemFs;
 use shamba::{
     Append, Clock, Db, Error, IterOptions, Keyspace, KeyspaceOptions, ManualClock, MemoryBudget,
@@ -530,7 +528,7 @@ type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 #[test]
 fn expiring_entries_are_those_of_a_map() {
     for seed in 0..200 {
-        let _replay = Replay(format!("seed {seed} of tests/expiry.rs"));
+        let _replay = Replay(format!("seed {seed} of tests/engine/expiry.rs"));
         let mut rng = Rng::new(seed);
         let at = Place::new();
         let keyspace = KeyspaceOptions::new()
@@ -543,13 +541,13 @@ fn expiring_entries_are_those_of_a_map() {
         };
         let mut db = open();
         let (mut now, mut model) = (0, Model::new());
-        let mut snapshots: Vec<(Snapshot, common::Map)> = Vec::new();
-        let live = |model: &Model, now: u64| -> common::Map {
+        let mut snapshots: Vec<(Snapshot, crate::common::Map)> = Vec::new();
+        let live = |model: &Model, now: u64| -> crate::common::Map {
             let live = model.iter().filter(|(_, (_, expiry))| now < *expiry);
             live.map(|(key, (value, _))| (key.clone(), value.clone()))
                 .collect()
         };
-        let all = |iter: shamba::Iter| -> common::Map {
+        let all = |iter: shamba::Iter| -> crate::common::Map {
             iter.map(|entry| entry.map(|(key, value)| (key, value.to_vec())).unwrap())
                 .collect()
         };

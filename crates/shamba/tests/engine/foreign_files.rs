@@ -1,12 +1,10 @@
 //! Files in a database's folder that are not the engine's: whatever they are called, they are left
 //! alone and keep the database from nothing.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{files_ending, small_options};
+use crate::common::{files_ending, small_options};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{Db, Options};
 

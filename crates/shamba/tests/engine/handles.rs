@@ -1,12 +1,10 @@
 //! The calls of `Db`, `Keyspace` and `Snapshot` that stand beside each other do the same, each to
 //! its keyspace and at its moment.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{small_keyspace, small_options};
+use crate::common::{small_keyspace, small_options};
 use shamba::fs::MemFs;
 use shamba::{Cursor, Db, Durability, Error, IterOptions, Keyspace, WriteOptions};
 

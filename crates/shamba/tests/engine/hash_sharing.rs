@@ -2,12 +2,10 @@
 //! and filter modules, whatever the filters' family and layout, alone or in a batch; without
 //! sharing exactly once for each table it asks. Each lookup is counted by itself, not on average.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use common::{Rng, Scarce, small_keyspace};
+use crate::common::{Rng, Scarce, small_keyspace};
 use shamba::fs::{Fs, MemFs};
 use shamba::{
     Db, Eviction, FilterFamily, FilterOptions, FilterPolicy, Granularity, KeyspaceOptions,

@@ -1,11 +1,9 @@
 //! Entries that the cache has by themselves: they save the reads of hot keys, and nobody ever reads
 //! from them what is not the newest.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Rng, scattered_key as key};
+use crate::common::{Rng, scattered_key as key};
 use shamba::{Db, Eviction, Keyspace, Value, WriteBatch};
 
 /// Filters and data of so many take several times the least budget.
@@ -23,7 +21,7 @@ fn missing(number: u64) -> [u8; 16] {
 }
 
 fn opened(eviction: Eviction) -> Db {
-    common::scarce_run(KEYS, |options| options.eviction(eviction))
+    crate::common::scarce_run(KEYS, |options| options.eviction(eviction))
 }
 
 /// Lookups, every other one of a hot key; checks answers by `check`.

@@ -1,9 +1,7 @@
 //! Absent keys that are asked for again and again: memory goes to the filter columns that turn them
 //! away, and not to as many as independent visits would need.
 
-mod common;
-
-use common::{Rng, scattered_key as key};
+use crate::common::{Rng, scattered_key as key};
 use shamba::{Counters, Db};
 
 /// The least budget has less than six bits for each.
@@ -12,7 +10,7 @@ const LOOKUPS: u32 = 160_000;
 
 /// All keys in one run, opened with little memory, of which no cached entry turns a key away.
 fn opened() -> Db {
-    common::scarce_run(KEYS, |options| options.cache_entries(false))
+    crate::common::scarce_run(KEYS, |options| options.cache_entries(false))
 }
 
 /// Looks up absent keys, of which `draw` names the next by a number from 0 to 1 drawn at random,

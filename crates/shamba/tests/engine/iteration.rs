@@ -1,11 +1,10 @@
 //! Iterators as maps of the standard library have them: ranges and prefixes, from both ends, each
 //! entry once, at one moment.
-mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::{Rng, small_keyspace};
+use crate::common::{Rng, small_keyspace};
 use shamba::fs::MemFs;
 use shamba::{Db, Error, Iter, IterOptions, MemoryBudget, Options};
 

@@ -2,11 +2,9 @@
 //! both with one operation where that pays: by single lookups, by lookups of many keys, and not
 //! where the index would come along in vain.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Scarce, scattered_key as key};
+use crate::common::{Scarce, scattered_key as key};
 use shamba::fs::{BlockKind, IoCounts, MemFs, MeteredFs, Purpose};
 use shamba::{
     Counters, Db, Eviction, FilterFamily, FilterOptions, FilterPolicy, KeyspaceOptions, MIN_MEMORY,
@@ -40,7 +38,7 @@ fn stored_with(keyspace: KeyspaceOptions, keys: u64) -> MemFs {
         .background_threads(0)
         .keyspace(keyspace);
     let db = options.open(DIR).unwrap();
-    common::fill_one_run(db, keys);
+    crate::common::fill_one_run(db, keys);
     fs
 }
 
@@ -207,7 +205,7 @@ fn damage_of_either_block_harms_only_who_needs_it() {
         })
         .expect("some key that a joint read tells to be absent");
     drop((db, metered));
-    for table in common::files_ending(&fs, DIR, ".sst") {
+    for table in crate::common::files_ending(&fs, DIR, ".sst") {
         let path = std::path::Path::new(DIR).join(table);
         let bytes = fs.read_file(&path).unwrap();
         // Every page but the footer is damaged in turn; a lookup of the absent key fails for none.

@@ -1,11 +1,8 @@
 //! Options of keyspaces are kept with them, and change only when somebody says so.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::sync::Arc;
 
-use common::{Rng, random_keyspace_options, small_keyspace};
+use crate::common::{Rng, random_keyspace_options, small_keyspace};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs};
 use shamba::{
     Compression, Db, Error, FilterFamily, FilterOptions, KeyspaceOptions, MergePolicy, Options,

@@ -2,11 +2,9 @@
 //! under the budget it was written under, which is not passed. What was written under a larger one
 //! is refused with the budget that it needs, and lost nothing.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::files_ending;
+use crate::common::files_ending;
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{Db, Error, IterOptions, MIN_MEMORY, MemoryBudget, Options, Result, WriteBatch};
 
@@ -168,7 +166,7 @@ fn values_of_a_larger_budget_name_the_budget_they_need() {
             value.clone()
         } else {
             // Nothing to compress.
-            common::Rng::new(1).bytes(value.len())
+            crate::common::Rng::new(1).bytes(value.len())
         };
         db.put("large", &value).unwrap();
         db.put("small", b"here").unwrap();
@@ -214,7 +212,7 @@ fn writes_go_on_once_the_budget_holds_the_values_again() {
         let fs = MemFs::new();
         let db = options(fs.clone(), 16 << 20, threads).open(DIR).unwrap();
         for number in 0..40u32 {
-            let value = common::Rng::new(number.into()).bytes(1 << 20);
+            let value = crate::common::Rng::new(number.into()).bytes(1 << 20);
             db.put(format!("{:02}", number * 7 % 20), value).unwrap();
         }
         db.close().unwrap();

@@ -1,12 +1,10 @@
 //! The write-ahead logs of a database: how many are kept, and that none is lost, damaged or
 //! exchanged without notice, whatever tables hold already.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::small_keyspace;
+use crate::common::small_keyspace;
 use shamba::fs::{Fs, MemFs};
 use shamba::{
     Db, Durability, Error, KeyspaceOptions, MemoryBudget, Options, RecoveryMode, Result,

@@ -2,8 +2,6 @@
 //! merges and iterators hold of them, stays within the budget. What was written under a larger one
 //! is refused with the budget that it needs, and lost nothing.
 
-mod common;
-
 use std::sync::Arc;
 
 use shamba::fs::MemFs;

@@ -1,15 +1,13 @@
 //! Merge operators: whatever the tree does with operands, every way of reading a key gives what a
 //! model of its history does, at every snapshot.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::story::Story;
-use common::{Replay, Rng, small_options};
+use crate::common::story::Story;
+use crate::common::{Replay, Rng, small_options};
 #[cfg(feature = "json")]
 use shamba::JsonMergePatch;
 use shamba::fs::MemFs;
@@ -262,7 +260,7 @@ fn histories_are_read_as_they_were_written() {
     } else {
         60
     };
-    common::on_every_core(count, |seed| history(seed + 1));
+    crate::common::on_every_core(count, |seed| history(seed + 1));
 }
 
 /// Of more snapshots than memory has a list for, each reads what it saw.
@@ -420,7 +418,7 @@ fn histories_of_operands_that_are_combined_as_they_are_written() {
             assert_eq!(found.as_deref(), several.as_deref(), "{key}");
         }
     }
-    common::on_every_core(40, |seed| {
+    crate::common::on_every_core(40, |seed| {
         let _replay = Replay(format!("seed {seed}"));
         let mut rng = Rng::new(seed);
         let fs = MemFs::new();
@@ -929,7 +927,7 @@ fn transactions_merge_without_reading() {
 /// All that a transaction reads is what the model says, before and after it is committed.
 #[test]
 fn transactions_see_what_they_merge() {
-    common::on_every_core(40, |seed| {
+    crate::common::on_every_core(40, |seed| {
         let _replay = Replay(format!("transactions of seed {seed}"));
         let mut rng = Rng::new(seed + 1);
         let fs = MemFs::new();

@@ -1,13 +1,11 @@
 //! Reads of operands while others write, flush and compact: no key is passed over, and every
 //! reader sees whole batches.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Rng, small_keyspace, small_options};
+use crate::common::{Rng, small_keyspace, small_options};
 use shamba::fs::MemFs;
 use shamba::{
     Append, CompactionDecision, Db, Increment, IterOptions, MemoryBudget, MergeError,
@@ -237,7 +235,7 @@ fn many_operands_of_a_key_are_read() {
     for (combines, count) in [(false, 20_000u32), (true, 100_000)] {
         let options = Options::new().fs(Arc::new(MemFs::new()));
         let options = options.memory(MemoryBudget::bytes(64 << 20));
-        let operator = common::story::Story { combines };
+        let operator = crate::common::story::Story { combines };
         let db = options
             .merge_operator("default", operator)
             .open("/db")

@@ -1,12 +1,10 @@
 //! A sound log in another's place is no answer: one of a copy of the database, or of an earlier one
 //! in the same folder, which has the same number and holds other values.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{files_ending, small_options};
+use crate::common::{files_ending, small_options};
 use shamba::fs::{Fs, MemFs};
 use shamba::{Db, Durability, RecoveryMode, WriteOptions};
 

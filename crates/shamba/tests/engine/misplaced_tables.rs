@@ -1,12 +1,10 @@
 //! A sound table in another's place is no answer: files swapped, or a copy of another history put
 //! back.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{contents, files_ending, small_keyspace, small_options};
+use crate::common::{contents, files_ending, small_keyspace, small_options};
 use shamba::fs::MemFs;
 use shamba::{Db, FilterPolicy};
 

@@ -2,14 +2,12 @@
 //! buffer, what a batch of lookups keeps of its keys. Budgets that are never overdrawn do not show
 //! a charge that is missing, so each test looks at a role's account in the middle of the work.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{small_keyspace, small_options};
+use crate::common::{small_keyspace, small_options};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, MemFs, Op};
 use shamba::{
     Clock, Db, Error, FilterPolicy, MemoryBudget, Options, Role, WriteBatch, WriteOptions,

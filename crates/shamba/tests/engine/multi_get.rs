@@ -1,12 +1,10 @@
 //! Lookups of many keys at once answer as single lookups do, read each block once, and read in few
 //! rounds. `SHAMBA_SEED` tries one case of the random ones.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{
+use crate::common::{
     Map, Replay, Rng, env_number, full_run, on_every_core, random_options, small_keyspace,
     small_options,
 };
@@ -63,7 +61,9 @@ fn answers(db: &Db, keys: &[Vec<u8>]) -> shamba::Result<Vec<Option<Vec<u8>>>> {
 }
 
 fn random_case(seed: u64) {
-    let _replay = Replay(format!("SHAMBA_SEED={seed} cargo test --test multi_get"));
+    let _replay = Replay(format!(
+        "SHAMBA_SEED={seed} cargo test --test engine multi_get"
+    ));
     let mut rng = Rng::new(seed);
     let count = rng.between(1, 1500);
     let options = |rng: &mut Rng, fs: &MemFs| random_options(rng, Arc::new(fs.clone()));

@@ -1,13 +1,13 @@
 //! Filters of prefixes: scans within a prefix find what they find without, and read less.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use common::{Map, Replay, Rng, Scarce, env_number, files_ending, on_every_core, pages_of_scans};
+use crate::common::{
+    Map, Replay, Rng, Scarce, env_number, files_ending, on_every_core, pages_of_scans,
+};
 use shamba::fs::{MemFs, MeteredFs};
 use shamba::{
     Append, Db, Error, FilterFamily, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget,
@@ -68,7 +68,7 @@ fn options(fs: &MemFs) -> Options {
 }
 
 fn random_keyspace(rng: &mut Rng, prefix: Option<Prefix>) -> KeyspaceOptions {
-    let options = common::random_keyspace_options(rng);
+    let options = crate::common::random_keyspace_options(rng);
     options.range_filter(None).prefix(prefix)
 }
 
@@ -153,7 +153,7 @@ fn check_scan(db: &Db, map: &Map, bounds: &IterOptions, rng: &mut Rng) {
 /// Random operations on a database and a map: the same answers, whatever prefixes are.
 fn run_history(seed: u64) {
     let _replay = Replay(format!(
-        "SHAMBA_SEED={seed} cargo test -p shamba --features testing --test prefix_filters"
+        "SHAMBA_SEED={seed} cargo test -p shamba --features testing --test engine prefix_filters"
     ));
     let mut rng = Rng::new(seed);
     let kinds = kinds();

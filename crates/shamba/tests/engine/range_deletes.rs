@@ -1,12 +1,10 @@
 //! Deletions of ranges of keys: what readers see of them, what goes from storage, and what they
 //! cost those who read past them.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use common::{
+use crate::common::{
     Replay, Rng, env_number, on_every_core, random_design, random_keyspace_options, random_options,
 };
 use shamba::fs::{BlockKind, Fs, MemFs, MeteredFs, Purpose};

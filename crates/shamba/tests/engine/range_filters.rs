@@ -1,14 +1,14 @@
 //! Filters of ranges: scans between two bounds find what they find without, and read less.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use common::{Map, Replay, Rng, Scarce, env_number, files_ending, on_every_core, pages_of_scans};
+use crate::common::{
+    Map, Replay, Rng, Scarce, env_number, files_ending, on_every_core, pages_of_scans,
+};
 use shamba::fs::{MemFs, MeteredFs};
 use shamba::{
     Append, Compression, Db, Error, FilterOptions, IterOptions, KeyspaceOptions, MemoryBudget,
@@ -117,13 +117,13 @@ fn check_scan(db: &Db, map: &Map, bounds: &IterOptions, (rng, kind): (&mut Rng, 
 /// Random operations on a database and a map: the same answers.
 fn run_history(seed: u64) -> u64 {
     let _replay = Replay(format!(
-        "SHAMBA_SEED={seed} cargo test -p shamba --features testing --test range_filters"
+        "SHAMBA_SEED={seed} cargo test -p shamba --features testing --test engine range_filters"
     ));
     let mut rng = Rng::new(seed);
     let (kind, mut left_out) = (seed % 8, 0);
     let fs = MemFs::new();
     let keyspace = |rng: &mut Rng, bits| {
-        let options = common::random_keyspace_options(rng);
+        let options = crate::common::random_keyspace_options(rng);
         options.prefix(None).range_filter(bits)
     };
     let bits = *rng.pick(&[4.0, 8.0, 10.0, 32.0]);

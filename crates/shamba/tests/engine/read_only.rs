@@ -1,15 +1,13 @@
 //! A database that is opened to be read only: nothing is written and nothing locked, whatever is in
 //! the folder and whoever writes to it meanwhile.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Map, all_contents, contents, files_ending, small_keyspace, small_options};
+use crate::common::{Map, all_contents, contents, files_ending, small_keyspace, small_options};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
 use shamba::{
     Db, Durability, Error, IterOptions, MIN_MEMORY, MemoryBudget, Options, Result, WriteBatch,

@@ -1,11 +1,8 @@
 //! Changing the design of a keyspace while it is read and written.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::sync::Arc;
 
-use common::{Map, Rng, contents, small_keyspace, small_options};
+use crate::common::{Map, Rng, contents, small_keyspace, small_options};
 use shamba::fs::MemFs;
 use shamba::{
     Db, Design, FilterFamily, FilterOptions, Granularity, KeyspaceOptions, LevelStatistics,

@@ -1,11 +1,9 @@
 //! Merges that scans have paid for: they come once scans have read as much as they cost, where the
 //! scans go, and for nothing else.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Rng, scattered_key as key};
+use crate::common::{Rng, scattered_key as key};
 use shamba::fs::{BlockKind, MemFs, MeteredFs, Purpose};
 use shamba::{Db, IterOptions, KeyspaceOptions, MemoryBudget, Options};
 

@@ -1,10 +1,8 @@
 //! How many pages scans read: of data each page once, of indexes hardly any.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::Scarce;
+use crate::common::Scarce;
 use shamba::fs::{BlockKind, MemFs, MeteredFs, Purpose};
 use shamba::{Db, IterOptions, KeyspaceOptions, MemoryBudget, Options, WriteBatch};
 

@@ -1,11 +1,8 @@
 //! The engine chooses its own design: advice, and the automatic mode.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::sync::Arc;
 
-use common::{Rng, small_keyspace, small_options};
+use crate::common::{Rng, small_keyspace, small_options};
 use shamba::fs::MemFs;
 use shamba::{
     Advice, AutoDesign, Db, Design, DeviceCosts, FilterFamily, FilterOptions, IterOptions,

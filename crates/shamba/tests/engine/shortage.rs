@@ -2,15 +2,13 @@
 //! nothing behind, the next write goes on, and background work is tried again. Nothing acknowledged
 //! is lost, and of what was refused nothing comes back. `SHAMBA_SEED` tries one case.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::history::{EXPIRES, Write, fits_transaction, to_batch, to_transaction};
-use common::story::{Story, told};
-use common::{
+use crate::common::history::{EXPIRES, Write, fits_transaction, to_batch, to_transaction};
+use crate::common::story::{Story, told};
+use crate::common::{
     Map, Replay, contents, env_number, files_ending, on_every_core, small_keyspace, small_options,
 };
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, Op};
@@ -126,7 +124,7 @@ fn survive(case: u64) {
         _ => Durability::Synced,
     };
     let _replay = Replay(format!(
-        "SHAMBA_SEED={case} cargo test -p shamba --test shortage: {error:?} at {op:?} of *{path}, \
+        "SHAMBA_SEED={case} cargo test -p shamba --test engine shortage: {error:?} at {op:?} of *{path}, \
          {threads} threads, {durability:?}"
     ));
     let (fs, faults) = (MemFs::new(), Faults::new());

@@ -1,11 +1,9 @@
 //! What the least budgets cost in reads and writes: no block is read twice in a row, merges have no
 //! more inputs than they hold blocks of, and level 0 stays small.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::Rng;
+use crate::common::Rng;
 use shamba::fs::{BlockKind, MemFs, MeteredFs, Purpose};
 use shamba::{Db, IterOptions, KeyspaceOptions, MIN_MEMORY, MemoryBudget, Options};
 

@@ -1,11 +1,9 @@
 //! What statistics say of the levels: counts that add up, memory that is there, predictions that
 //! come true.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Rng, Scarce};
+use crate::common::{Rng, Scarce};
 use shamba::fs::MemFs;
 use shamba::{
     Counters, Db, FilterFamily, FilterOptions, FilterPolicy, KeyspaceOptions, LevelStatistics,

@@ -1,14 +1,12 @@
 //! Transactions: what they see, what is a conflict and what is none, wherever the newer write lies
 //! by then, and what they take of the budget.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Replay, Rng};
+use crate::common::{Replay, Rng};
 use shamba::fs::MemFs;
 use shamba::{
     Append, Db, Durability, Error, Isolation, IterOptions, KeyspaceOptions, MemoryBudget, Options,

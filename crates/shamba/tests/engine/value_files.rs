@@ -1,8 +1,6 @@
 //! Values in files of their own: that readers see no difference, what merges write, and that space
 //! comes back.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -10,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::Rng;
+use crate::common::Rng;
 use shamba::fs::{
     BlockKind, Effect, Fault, FaultError, FaultFs, Faults, Fs as _, MemFs, MeteredFs, Op,
 };
@@ -330,7 +328,7 @@ fn check_stream(mut reader: impl Read, from: u64, len: u64) {
 }
 
 fn tables(fs: &MemFs) -> usize {
-    common::files_ending(fs, "/db", ".sst").len()
+    crate::common::files_ending(fs, "/db", ".sst").len()
 }
 
 #[test]
@@ -1488,7 +1486,7 @@ impl Read for DropsKeyspace<'_> {
 /// The only log, with the number of the value file changed to which its last operation points, and
 /// all checksums right (docs/format.md, "Logs").
 fn point_elsewhere(fs: &MemFs, file: u8, elsewhere: u8) {
-    let logs = common::files_ending(fs, "/db", ".wal");
+    let logs = crate::common::files_ending(fs, "/db", ".wal");
     let path = PathBuf::from("/db").join(logs.last().unwrap());
     let mut log = fs.read_file(&path).unwrap();
     let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());

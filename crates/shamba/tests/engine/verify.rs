@@ -1,12 +1,10 @@
 //! A verification goes to the end, and says of each damaged file what is wrong with it.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{files_ending, small_keyspace, small_options};
+use crate::common::{files_ending, small_keyspace, small_options};
 use shamba::fs::{Fs, MemFs};
 use shamba::{Db, Error, MemoryBudget, Role};
 

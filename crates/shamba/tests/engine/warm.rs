@@ -1,11 +1,9 @@
 //! What was just written is in memory, as long as there is room for it: nobody has to read it back.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Rng, scattered_key as key};
+use crate::common::{Rng, scattered_key as key};
 use shamba::fs::{Effect, Fault, FaultError, FaultFs, Faults, Fs, MemFs, MeteredFs, Op};
 use shamba::{Db, KeyspaceOptions, MemoryBudget, Options};
 

@@ -1,10 +1,8 @@
 //! Memtables give memory back to lookups that need it more, and only then.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Rng, scattered_key as key};
+use crate::common::{Rng, scattered_key as key};
 use shamba::fs::MemFs;
 use shamba::{Db, KeyspaceOptions, MemoryBudget, Options};
 
