@@ -59,7 +59,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let large = |point: &&Point| point.tree.entries() >= LEAST;
     let others = parts[1..].iter().flat_map(|(_, part)| &part.points);
     let beside = entries.points.iter().filter(large).chain(others);
-    let what = "measured searches are the model's";
+    let what = "measured searches are the model's (trees of 1,024 entries and more)";
     claims.push(trees::near_model(what, beside));
     let on = |device: Device, title: &str, part: &Curves| {
         let each = device.read_ns() as f64 / 1e3;

@@ -160,7 +160,7 @@ fn few_hot(levels: &Levels) -> Vec<Claim> {
         let others = |hottest: usize| parts(shares.iter().take(hottest).sum());
         let what = format!(
             "low skew: of 10,000 accesses of a level those that go to others than {hot} of {of} files (here than \
-             {hottest} of {}, level {level}; the paper has fewer than its two lowest numbers)",
+             {hottest} of {}, level {level})",
             files.len()
         );
         let mut claim = Claim::figure(what, parts(share), others(hottest));

@@ -41,7 +41,7 @@ pub(super) fn over_budget(lab: &mut Lab<'_>, with_goals: bool) -> Result<Finding
     let (plain, last) = (peers.len(), engines.len() - 1);
     let papers = (plain + 1..last).map(|engine| {
         let name = short(engines[engine]);
-        let (pressed, place) = thresholds::judged(engines[engine], &pressed);
+        let (pressed, place) = thresholds::judged(&engines, engine, &pressed);
         let place = place.unwrap_or("under pressure");
         let what =
             format!("{name}: lower latency than one filter a file {place}, both in this engine");
@@ -58,7 +58,7 @@ pub(super) fn over_budget(lab: &mut Lab<'_>, with_goals: bool) -> Result<Finding
     let all = plain + 1;
     claims.extend((all + 1..last).map(|engine| {
         let [own, other] = [engine, all].map(|at| short(engines[at]));
-        let (pressed, place) = thresholds::judged(engines[engine], &pressed);
+        let (pressed, place) = thresholds::judged(&engines, engine, &pressed);
         let place = place.unwrap_or("under pressure");
         let what = format!("{own}: lower latency than {other} {place}");
         quicker(what, &pressed, (engine, all))

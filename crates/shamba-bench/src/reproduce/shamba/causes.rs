@@ -59,7 +59,9 @@ pub(super) fn more(lost: &[&Point], engine: usize) -> (bool, String) {
     });
     let pages = kinds.map(|(.., text)| text).join(", ");
     let text = format!(
-        "{WHERE}it is {most} pages that it reads more of where it loses: {pages} per lookup; {}",
+        "{WHERE}it is {most} pages that it reads more of where it reads more, at {} of these points: {pages} per \
+         lookup; {}",
+        lost.len(),
         others.join(", ")
     );
     (told, text)
@@ -96,7 +98,7 @@ mod tests {
         let (told, text) = more(&[&lost], 1);
         assert!(told, "{text}");
         for seen in [
-            "filter pages that it reads more of where it loses: filter 1.60 against 0.80",
+            "where it reads more, at 1 of these points: filter 1.60 against 0.80",
             "memory does not have 0.40 against 0.10",
         ] {
             assert!(text.contains(seen), "{text}");

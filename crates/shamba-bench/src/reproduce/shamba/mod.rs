@@ -8,6 +8,7 @@ mod indexes;
 mod modules;
 mod over_budget;
 pub(super) mod pressure;
+mod skipped;
 mod table_1;
 mod thresholds;
 

@@ -1,9 +1,8 @@
 //! Figures 6 to 8 and 10 to 12: pages read over the budget. Each is described by a [`Figure`], and
 //! what is claimed of it.
-use super::pressure::filter_pages;
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
 use super::pressure::{ALL, SIGNIFICANTLY_LESS, fewer, less, micros, not_less, quicker, those};
-use super::{curves, first_modules, modules, thresholds};
+use super::{curves, first_modules, modules, skipped, thresholds};
 use crate::reproduce::prelude::*;
 use std::ops::Range;
 
@@ -63,12 +62,15 @@ pub(super) const PROPORTIONAL: Figure = Figure {
         claims.extend(PAPERS.map(|engine| {
             let equal = OURS + engine;
             let [own, other] = [engine, equal].map(|at| short(engines[at]));
-            let what = format!("{own} reads less than {other} {}", thresholds::BELOW_HALF);
+            let what = format!("{own} reads less than {other} {}", BELOW_HALF);
             less(what, &below_half, (engine, equal), Found::pages)
         }));
         // Section 5.1.1: the one with less memory, the other with more.
         // At half both have the same modules.
-        let from_half = those(points, |point| point.percent > 50.0);
+        // From 100 % on the one is the baseline: those points are of Figure 6.
+        let from_half = those(points, |point| {
+            point.percent > 50.0 && point.percent < 100.0
+        });
         let (own, equal) = (PAPERS.start, OURS + 1);
         let worse = from_half
             .iter()
@@ -78,7 +80,7 @@ pub(super) const PROPORTIONAL: Figure = Figure {
         let [equal, own] = [equal, own].map(|at| short(engines[at]));
         let what = format!(
             "{equal} reads no more than {own} with more than 50 % of memory, where the paper selects it (with 50 % both \
-             have the same modules)"
+             have the same modules, and with 100 % and more {own} one filter a file)"
         );
         claims.push(Claim::everywhere(what, from_half.len(), &worse));
         claims
@@ -91,6 +93,9 @@ pub(super) const PROPORTIONAL: Figure = Figure {
 const PAPERS: Range<usize> = 1..4;
 const RELATIVE: usize = 4;
 const OURS: usize = 5;
+
+/// Where the second of modules that are as large as memory allows is the larger one.
+const BELOW_HALF: &str = "below 50 % of memory";
 
 /// The part of the memory with which SHaMBa reads as much as the state of the art (abstract).
 const THIRD: f64 = 1.0 / 3.0;
@@ -268,13 +273,14 @@ fn beside_the_baseline(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     let [every, points] = short_by_skew(points);
     let of = |engine: usize| {
         let name = name_of(engines, engine);
-        let (points, place) = thresholds::judged(engines[engine], &points);
+        let (points, place) = thresholds::judged(engines, engine, &points);
+        let there = place.unwrap_or("there");
         let place = place.unwrap_or(
             "with less than 100 % of memory (under skew with less than 50 %, our limit: the paper has \"smaller\" ones)",
         );
         let what =
             format!("{name}: more than a tenth fewer reads (\"significantly\", our limit) {place}");
-        let latency = format!("{name}: lower latency there (RAM disk, this machine's clock)");
+        let latency = format!("{name}: lower latency {there} (RAM disk, this machine's clock)");
         let pair = (engine, 0);
         let told = pressure::told_apart(&every, pair);
         let lost = not_less(&every, pair, Found::pages, SIGNIFICANTLY_LESS).len();
@@ -327,7 +333,7 @@ fn skipping(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     let [every, points] = short_by_skew(points);
     let of = |engine: usize| {
         let (own, all) = (name_of(engines, engine), short(engines[1]));
-        let (points, place) = thresholds::judged(engines[engine], &points);
+        let (points, place) = thresholds::judged(engines, engine, &points);
         let place =
             place.unwrap_or("with less than 100 % of memory (under skew with less than 50 %)");
         let what = format!(
@@ -340,50 +346,11 @@ fn skipping(engines: &[&str], points: &[Point]) -> Vec<Claim> {
         of_the_paper(told_of_all(claim, &every, lost(&every).len()), engine)
     };
     let with_existing = (2..=RELATIVE).map(|engine| {
-        let claim = more_with_existing(engines, &every, engine);
+        let claim =
+            skipped::more_with_existing(engines, &every, (engine, &name_of(engines, engine)));
         of_the_paper(claim, engine)
     });
     (2..=RELATIVE).map(of).chain(with_existing).collect()
-}
-
-/// How much more of the filters may be left where more keys exist, and still not count as more.
-const AS_MANY: f64 = 0.02;
-
-/// That skipping leaves out more of the modules the more keys exist (section 5.1.1), at each budget
-/// of each distribution.
-fn more_with_existing(engines: &[&str], points: &[&Point], engine: usize) -> Claim {
-    let (points, place) = thresholds::judged(engines[engine], points);
-    let place = place.unwrap_or("less than 100 % of memory");
-    let left = |point: &Point| {
-        let [own, all] = [engine, 1].map(|at| point.value(at, filter_pages));
-        // Where none are read none can be left out.
-        if all > 0.0 { own / all } else { 1.0 }
-    };
-    let at = |point: &Point| (point.distribution, point.percent);
-    let mut lost = Vec::new();
-    let mut places = 0;
-    for first in points.iter().filter(|point| point.positive == 0.0) {
-        let same = points.iter().filter(|point| at(point) == at(first));
-        let parts: Vec<f64> = same.map(|point| left(point)).collect();
-        places += 1;
-        if !parts.is_sorted_by(|fewer, more| *more <= fewer + AS_MANY) {
-            lost.push(format!("{} {parts:.3?}", first.place()));
-        }
-    }
-    let (own, all) = (name_of(engines, engine), short(engines[1]));
-    let what = format!(
-        "{own} reads the less of the filter pages of {all} the more keys exist (none, half, all; {place}; within \
-         {AS_MANY} of all)"
-    );
-    let mut claim = Claim::everywhere(what, places, &lost);
-    // Of who reads none there is nothing to see.
-    if points
-        .iter()
-        .all(|point| point.value(engine, filter_pages) == 0.0)
-    {
-        claim.measured = "-".to_owned();
-    }
-    claim
 }
 
 /// The part of the memory that the paper's systems need to read what the baseline reads with half
@@ -491,31 +458,4 @@ fn over_monkey(_: &[&str], points: &[Point]) -> Vec<Claim> {
     let what = "two modules make Monkey's lookups faster with less than 100 % of memory";
     claims.push(quicker(what, &short_of_memory(points), (MODULES, MONKEY)));
     claims
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::pressure::tests::{found, point};
-    use super::*;
-    use crate::reproduce::Verdict;
-
-    #[test]
-    fn skipping_is_to_leave_out_the_more_modules_the_more_keys_exist() {
-        let engines = ["shamba", "shamba:shamba-eq", "shamba:shamba-eq-p"];
-        let verdict = |left: [u64; 3]| {
-            let shares = [0.0, 0.5, 1.0].into_iter();
-            let points = shares.zip(left).map(|(positive, pages)| Point {
-                positive,
-                ..point([0, 100, pages].map(|pages| found("filter_pages", pages)))
-            });
-            let points: Vec<Point> = points.collect();
-            let claim = more_with_existing(&engines, &short_of_memory(&points), 2);
-            (claim.verdict, claim.measured)
-        };
-        assert_eq!(verdict([90, 60, 62]).0, Verdict::Holds);
-        assert_eq!(verdict([90, 60, 63]).0, Verdict::DoesNotHold);
-        let (lost, seen) = verdict([60, 90, 50]);
-        assert_eq!(lost, Verdict::DoesNotHold);
-        assert!(seen.starts_with("at 0 of 1 points"), "{seen}");
-    }
 }

@@ -14,44 +14,59 @@ pub(super) fn notes(engines: &[&str], points: &[Point]) -> Vec<String> {
              saved by fetching none; what is in memory already is asked."
         )
     });
-    let halved = partial(engines).map(|(engine, when)| {
+    let halved = partial(engines).map(|(at, engine)| {
+        let when = halved_at(at, points).map_or_else(String::new, |at| format!(" at {at}"));
         format!(
             "{engine} reads the first of its two modules and never the second{when}: with the printed threshold of 0.1 the \
              second of two equal modules is worth reading in no file (at most 0.083 is to be had; a test of the engine, \
-             `the_printed_thresholds_never_read_a_second_module`, has it). So it is a filter of half the bits, but where \
-             the second is in memory already, and what is saved is saved by that."
+             `the_printed_thresholds_never_read_a_second_module`, has it), and a larger one in few. So it is a filter of \
+             fewer bits, but where the second is in memory already, and what is saved is saved by that."
         )
     });
     bare.chain(halved).collect()
 }
 
-/// Where of modules that are as large as memory allows the second is no larger than the first, and
-/// where it is.
-const FROM_HALF: &str = " from 50 % of memory on, where it is no larger than the first";
-pub(super) const BELOW_HALF: &str = "below 50 % of memory";
+/// The points from which a verdict follows on who skips the second module.
+pub(super) const READ: &str = "where its second module is read";
 
-/// The engines that skip the second module by the paper's thresholds, and where that is said of
-/// them.
-fn partial<'a>(engines: &[&'a str]) -> impl Iterator<Item = (&'a str, &'static str)> {
-    let skips = |engine: &&&str| engine.contains("-p+") && engine.contains("+paper");
-    engines.iter().filter(skips).map(|engine| {
-        // Its modules are as large as memory allows.
-        let proportional = engine.contains("shamba-prop");
-        let when = if proportional { FROM_HALF } else { "" };
-        (short(engine), when)
-    })
+/// The engines that skip the second module by the paper's thresholds, with their places.
+fn partial<'a>(engines: &[&'a str]) -> impl Iterator<Item = (usize, &'a str)> {
+    let skips = |engine: &&str| engine.contains("-p+") && engine.contains("+paper");
+    let all = engines.iter().enumerate();
+    all.filter(move |(_, engine)| skips(engine))
+        .map(|(at, engine)| (at, short(engine)))
+}
+
+/// Whether an engine reads its second module at a point.
+fn reads_second(point: &Point, engine: usize) -> bool {
+    let found = point.found.get(engine);
+    let fetched = found.and_then(|found| found.counts.get("module_1_fetched"));
+    fetched.is_some_and(|fetched| *fetched > 0)
+}
+
+/// At how many of all points an engine never reads its second module, where that is not at all.
+fn halved_at(engine: usize, points: &[Point]) -> Option<String> {
+    let read = points.iter().filter(|point| reads_second(point, engine));
+    let (read, all) = (read.count(), points.len());
+    (read > 0).then(|| format!("{} of {all} points", all - read))
 }
 
 /// Of these points those from which a verdict follows on an engine, and what they are called where
-/// they are not all: those at which its second module is read.
+/// they are not all: those at which its second module is read, of one that skips it and reads it at
+/// some.
 pub(super) fn judged<'a>(
-    engine: &str,
+    engines: &[&str],
+    engine: usize,
     points: &[&'a Point],
 ) -> (Vec<&'a Point>, Option<&'static str>) {
-    let halved = partial(&[engine]).any(|(_, when)| when == FROM_HALF);
-    let judged = points.iter().copied();
-    let judged = judged.filter(|point| !halved || point.percent < 50.0);
-    (judged.collect(), halved.then_some(BELOW_HALF))
+    let skips = partial(engines).any(|(at, _)| at == engine);
+    let read = points.iter().copied();
+    let read: Vec<&Point> = read.filter(|point| reads_second(point, engine)).collect();
+    if skips && !read.is_empty() {
+        (read, Some(READ))
+    } else {
+        (points.to_vec(), None)
+    }
 }
 
 /// Says so in the measured part of these engines' claims as well, from which no verdict follows.
@@ -62,29 +77,37 @@ pub(super) fn without_verdicts(engines: &[&str], points: &[Point], claims: &mut 
         let does = "next to no module has utility enough to be fetched, so that what is saved is of filters that are not read";
         (engine, format!("; it {seen}"), does.to_owned())
     });
-    let halved = partial(engines).map(|(engine, when)| {
+    let halved = partial(engines).filter_map(|(at, engine)| {
+        let never = halved_at(at, points);
+        if never.as_ref().is_some_and(|never| never.starts_with("0 ")) {
+            return None;
+        }
+        let when = never.map_or_else(String::new, |never| format!(", at {never}"));
         let does = format!(
-            "a second module is never fetched, so that what is saved is of filters that are read by half{when}"
+            "a second module is never fetched{when}, so that what is saved is of filters that are read by part"
         );
-        (engine, String::new(), does)
+        Some((engine, String::new(), does))
     });
-    let all_below_half = points.iter().all(|point| point.percent < 50.0);
     for (engine, seen, does) in bare.chain(halved) {
+        let reason = format!("with the thresholds that the paper prints {does}");
+        let beside = [" than ", " with which "].map(|word| format!("{word}{engine} "));
         for claim in claims.iter_mut() {
             let rest = claim.what.strip_prefix(engine);
-            let of_it = rest.is_some_and(|rest| rest.starts_with([' ', ':']));
-            // There its second module is the larger one, and is read.
-            let elsewhere =
-                does.ends_with(FROM_HALF) && (all_below_half || claim.what.contains(BELOW_HALF));
-            if of_it && !elsewhere {
-                let mut reason = format!("with the thresholds that the paper prints {does}");
-                // What has no verdict for another reason keeps that.
-                if claim.verdict == Verdict::NotComparable
-                    && let Some(first) = &claim.cause
-                {
-                    reason = format!("{first}; and {reason}");
+            let own = rest.is_some_and(|rest| rest.starts_with([' ', ':']));
+            let other = beside.iter().any(|beside| claim.what.contains(beside));
+            // There its second module is read.
+            if !(own || other) || claim.is_goal() || claim.what.contains(READ) && seen.is_empty() {
+                continue;
+            }
+            // What has no verdict for another reason keeps that.
+            let reason = match &claim.cause {
+                Some(first) if claim.verdict == Verdict::NotComparable => {
+                    format!("{first}; and {reason}, by {engine}")
                 }
-                *claim = claim.clone().without_verdict(reason);
+                _ => reason.clone(),
+            };
+            *claim = claim.clone().without_verdict(reason);
+            if own {
                 claim.measured += &seen;
             }
         }
@@ -154,27 +177,43 @@ mod tests {
     }
 
     #[test]
-    fn where_the_second_module_is_the_larger_one_it_is_read_and_judged() {
-        let engines = [ENGINES[0], "shamba:shamba-prop-p+paper+first={first}"];
-        let up_to = |percent: f64, pages| {
-            let mut points = points::<2>([pages; 2]);
-            points[1].percent = percent;
-            points
+    fn where_the_second_module_is_read_it_is_judged() {
+        let engines = [
+            ENGINES[0],
+            "shamba:shamba-prop-p+paper+first={first}",
+            "shamba:shamba-eq-p+paper",
+        ];
+        // The second engine reads its second module so often; the third never does.
+        let points = |fetched: [u64; 2]| {
+            fetched.map(|fetched| {
+                let mut second = found("filter_pages", 1);
+                second.counts.insert("module_1_fetched".into(), fetched);
+                point([found("filter_pages", 1), second, found("filter_pages", 1)])
+            })
         };
-        let claim = |place: &str| {
-            Claim::everywhere_but(format!("shamba-prop-p+paper reads less {place}"), 1, 1)
+        let some = points([3, 0]);
+        let judged_of = |engine| judged(&engines, engine, &[&some[0], &some[1]]);
+        let (of_prop, place) = judged_of(1);
+        assert_eq!((of_prop.len(), place), (1, Some(READ)));
+        let (of_equal, place) = judged_of(2);
+        assert_eq!((of_equal.len(), place), (2, None));
+        let whats = [
+            format!("shamba-prop-p+paper: fewer reads {READ}"),
+            "shamba-prop-p+paper: fewer reads".to_owned(),
+            "shamba-prop reads less than shamba-eq-p+paper everywhere".to_owned(),
+            "shamba-prop reads less than shamba-eq everywhere".to_owned(),
+        ];
+        let verdicts = |points: &[Point]| {
+            let mut claims = whats
+                .each_ref()
+                .map(|what| Claim::everywhere_but(what.as_str(), 2, 1));
+            without_verdicts(&engines, points, &mut claims);
+            claims.map(|claim| claim.verdict)
         };
-        let mut claims = [claim(BELOW_HALF), claim("with less than 100 %")];
-        // What was measured below half alone is judged, whatever the words.
-        without_verdicts(&engines, &up_to(25.0, [1, 1]), &mut claims);
-        let verdicts = claims.each_ref().map(|claim| claim.verdict);
-        assert_eq!(verdicts, [Verdict::DoesNotHold; 2]);
-        without_verdicts(&engines, &up_to(75.0, [1, 1]), &mut claims);
-        let verdicts = claims.each_ref().map(|claim| claim.verdict);
-        assert_eq!(verdicts, [Verdict::DoesNotHold, Verdict::NotComparable]);
-        // Who reads no filters is not judged there either.
-        without_verdicts(&engines, &up_to(75.0, [1, 0]), &mut claims);
-        assert_eq!(claims[0].verdict, Verdict::NotComparable);
+        use Verdict::{DoesNotHold, NotComparable};
+        let [no, none] = [DoesNotHold, NotComparable];
+        assert_eq!(verdicts(&some), [no, none, none, no]);
+        assert_eq!(verdicts(&points([3, 3])), [no, no, none, no]);
     }
 
     #[test]
@@ -185,8 +224,20 @@ mod tests {
             "shamba:shamba-prop-p+paper+first={first}",
             "shamba:shamba-eq-f+paper",
         ];
-        let told = notes(&engines, &[]);
+        let mut read = found("filter_pages", 1);
+        read.counts.insert("module_1_fetched".into(), 1);
+        let all = |third: Found| {
+            let mut point = point([(); 4].map(|()| found("filter_pages", 1)));
+            point.found[2] = third;
+            point
+        };
+        let points = [all(read), all(found("filter_pages", 1))];
+        let told = notes(&engines, &points);
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[1].contains("from 50 % of memory on"), "{told:?}");
+        assert!(told[0].contains("never the second:"), "{told:?}");
+        assert!(
+            told[1].contains("never the second at 1 of 2 points"),
+            "{told:?}"
+        );
     }
 }
