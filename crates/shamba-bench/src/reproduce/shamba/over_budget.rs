@@ -62,12 +62,11 @@ pub(super) const PROPORTIONAL: Figure = Figure {
         claims.extend(PAPERS.map(|engine| {
             let equal = OURS + engine;
             let [own, other] = [engine, equal].map(|at| short(engines[at]));
-            let what = format!("{own} reads less than {other} {}", BELOW_HALF);
+            let what = format!("{own} reads less than {other} {BELOW_HALF}");
             less(what, &below_half, (engine, equal), Found::pages)
         }));
-        // Section 5.1.1: the one with less memory, the other with more.
-        // At half both have the same modules.
-        // From 100 % on the one is the baseline: those points are of Figure 6.
+        // Section 5.1.1: the one with less memory, the other with more. At half both have the same
+        // modules, and from 100 % on the one is the baseline: those points are of Figure 6.
         let from_half = those(points, |point| {
             point.percent > 50.0 && point.percent < 100.0
         });

@@ -33,8 +33,8 @@ impl Cut {
 /// in the first spans of a size, and in those after them. Of each size that is in use one span is
 /// half empty, of which a small budget feels more than of what is left over. A column of a filter
 /// has a quarter of a page and its header: of 19 in five frames a fiftieth would be left over, of
-/// 31 in eight next to nothing. With a fiftieth 1 % more is read under small budgets, and where
-/// keys are absent and memory nearly suffices 5 to 10 %.
+/// 31 in eight next to nothing. With a fiftieth 1 % more is read of uniform keys with 10 % of the
+/// memory for filters and indexes, and with 40 % of it 5 to 10 % more where keys are absent.
 const LEFT_OVER: [usize; 2] = [250, 5];
 
 /// So many spans of a size are cut from few frames.
