@@ -79,7 +79,7 @@ mod tests {
             "shamba:shamba-prop+first={first}",
         ];
         // 10 % of memory: a bit for each of 8,000 entries is 1,000 bytes.
-        let verdicts = |said, filter: u64| {
+        let beside = |said, filter: u64, lost: usize| {
             let mut prop = found("filter_pages", 1);
             prop.resident = Some(Resident {
                 filter,
@@ -91,12 +91,18 @@ mod tests {
                 "shamba-prop-p: fewer reads",
                 "shamba-eq reads no more than shamba-prop",
             ];
-            let mut claims = what.map(|what| Claim::everywhere_but(what, 1, 1));
+            let mut claims = what.map(|what| Claim::everywhere_but(what, 1, lost));
             note(said, 8000, &engines, &points, &mut claims);
             claims.map(|claim| (claim.verdict, claim.cause.is_some()))
         };
         use Said::{AlwaysFit, LeadsAllTheSame};
-        use Verdict::{DoesNotHold, NotComparable};
+        use Verdict::{DoesNotHold, Holds, NotComparable};
+        let won = |said, filter| beside(said, filter, 0);
+        let holds = (Holds, false);
+        assert_eq!(won(AlwaysFit, 1000), [holds; 3]);
+        assert_eq!(won(AlwaysFit, 900), [(NotComparable, true), holds, holds]);
+        assert_eq!(won(LeadsAllTheSame, 900), [holds; 3]);
+        let verdicts = |said, filter| beside(said, filter, 1);
         let lost = (DoesNotHold, false);
         assert_eq!(verdicts(AlwaysFit, 1000), [lost; 3]);
         assert_eq!(
