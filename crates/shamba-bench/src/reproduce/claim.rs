@@ -344,7 +344,7 @@ impl Claim {
 }
 
 /// The numbers that were measured, and what is told beside them.
-fn numbers_and_rest(measured: &str) -> (&str, &str) {
+pub(super) fn numbers_and_rest(measured: &str) -> (&str, &str) {
     measured.split_at(measured.find(';').unwrap_or(measured.len()))
 }
 

@@ -223,6 +223,15 @@ fn range_of_times(times: &[f64]) -> String {
     range(times).replacen(" (", " times (", 1)
 }
 
+/// Of what percentages of memory are, as a setting says it.
+fn of_memory(findings: &Findings) -> String {
+    let mut parts = findings.setting.split("; ");
+    let full = parts.find(|part| part.starts_with("100 % of memory"));
+    full.map_or_else(String::new, |full| {
+        format!(" Here {full}; above it is what RocksDB's take.")
+    })
+}
+
 /// How many times as fast our default is as RocksDB with one Bloom filter a file, by the clock.
 fn by_the_clock(_: &Path, findings: &Findings) -> Result<String> {
     let Some(table) = findings.tables.first() else {
@@ -245,8 +254,9 @@ fn by_the_clock(_: &Path, findings: &Findings) -> Result<String> {
         [] => String::new(),
         _ => format!(
             "By the clock, of absent keys, our default is so many times as fast as RocksDB with one Bloom filter a file \
-             ([Figure 16](results/shamba.md#shamba-figure-16)), with so much memory: {}.\n\n",
-            devices.join("; ")
+             ([Figure 16](results/shamba.md#shamba-figure-16)), with so much memory: {}.{}\n\n",
+            devices.join("; "),
+            of_memory(findings)
         ),
     })
 }
@@ -288,8 +298,9 @@ fn by_the_clock_beside_partitions(_: &Path, findings: &Findings) -> Result<Strin
     let goals = goals.map(|claim| format!("\"{}\" is {}", claim.what, claim.in_words()));
     Ok(format!(
         "Beside its partitioned ribbon filters of 10 bits, one run a seed, medians \
-         ([Figure 13](results/shamba.md#shamba-figure-13)): {}. Of our goals there {}.\n\n",
+         ([Figure 13](results/shamba.md#shamba-figure-13)): {}.{} Of our goals there {}.\n\n",
         told.join("; "),
+        of_memory(findings),
         goals.collect::<Vec<_>>().join("; ")
     ))
 }
@@ -504,6 +515,20 @@ mod tests {
             text.contains("loses to it in 1 of 4 cells") && !text.contains("neither"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_full_memory_is_stands_where_a_setting_has_it() {
+        let told = |setting: &str| {
+            of_memory(&Findings {
+                setting: setting.to_owned(),
+                ..Findings::default()
+            })
+        };
+        let full = " Here 100 % of memory is 8 bytes (80 % of the 10 that RocksDB's take); above it is what RocksDB's take.";
+        let setting =
+            "One thread; 100 % of memory is 8 bytes (80 % of the 10 that RocksDB's take); a disk.";
+        assert_eq!((&*told(setting), &*told("One thread.")), (full, ""));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What several runs of an experiment, each with a seed of its own, come to: medians, and the range
 //! beside them; and of a verdict that hangs on the seed, that it does. Pure functions.
 use super::Findings;
-use super::claim::{Claim, Verdict, least_of, most_of};
+use super::claim::{Claim, Verdict, least_of, most_of, numbers_and_rest};
 use crate::plot::{Panel, Series};
 use crate::report::{Cell, Report, median};
 
@@ -33,6 +33,16 @@ pub(super) fn ends(spread: &Report, row: usize, column: &str) -> Option<(f64, f6
 pub(super) fn merge(mut all: Vec<Findings>, first_seed: u64) -> Findings {
     if all.len() < 2 {
         return all.pop().unwrap_or_default();
+    }
+    let told = |one: &Findings| format!("{one:?}");
+    if all.iter().all(|one| told(one) == told(&all[0])) {
+        let same = format!(
+            " {} seeds with the same numbers: nothing hangs on the seed, or it was measured once for all.",
+            all.len()
+        );
+        let mut first = all.swap_remove(0);
+        first.setting += &same;
+        return first;
     }
     let mut tables = Vec::new();
     for (at, first) in all[0].tables.iter().enumerate() {
@@ -175,6 +185,10 @@ fn claim(all: &[&Claim], first_seed: u64) -> Claim {
         let (lower, upper): (Vec<f64>, Vec<f64>) = ranges.into_iter().unzip();
         let ends = median(&lower).zip(median(&upper)).unwrap_or_default();
         let mut merged = all[0].clone().with_range(ends);
+        let beside = |claim: &Claim| numbers_and_rest(&claim.measured).1.to_owned();
+        if all.iter().any(|claim| beside(claim) != beside(all[0])) {
+            merged.measured += &format!(" (seed {first_seed})");
+        }
         let (least, most) = (least_of(&lower), most_of(&upper));
         if (least, most) != ends {
             merged.say_of_numbers(&format!("with some seed {}", range(least, most)));
@@ -258,7 +272,15 @@ mod tests {
         let line = &merged.panels[0].series[0];
         assert_eq!(line.points, [(10.0, 2.0)]);
         assert_eq!(line.spread, [(10.0, [1.0, 4.0])]);
-        assert!(merged.setting.contains("3 seeds"));
+        assert!(merged.setting.contains("3 seeds: medians"));
+    }
+
+    #[test]
+    fn seeds_with_the_same_numbers_have_no_range() {
+        let all = [f64::NAN; 2].map(|pages| findings(pages, Vec::new()));
+        let merged = merge(all.into(), 1);
+        assert!(merged.setting.contains("2 seeds with the same numbers"));
+        assert_eq!(merged.tables.len(), 1);
     }
 
     #[test]
@@ -335,6 +357,16 @@ mod tests {
         assert_eq!(
             &*claim.measured,
             "1.00 to 2.10 (with some seed 1.00 to 2.20); 3 MB"
+        );
+        let of_its_own = |most: f64| Claim {
+            measured: format!("1.00 to {most}; {most} MB"),
+            ..Claim::range("gain", (1.0, 2.0), &[1.0, most])
+        };
+        let claim = merged(of_its_own, [2.0, 2.1, 2.2]);
+        assert!(
+            claim.measured.ends_with("; 2 MB (seed 1)"),
+            "{}",
+            claim.measured
         );
         let claim = merged(
             |gain| beside(Claim::figure("gain", 1.0, gain)),

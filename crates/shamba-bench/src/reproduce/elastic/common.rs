@@ -99,6 +99,15 @@ pub(super) fn ratio(above: f64, below: f64) -> f64 {
     }
 }
 
+/// The claim without a verdict where filters have over a tenth more memory, so many times that of
+/// others: who met it with more memory may have met it by that.
+pub(super) fn of_equal_memory(claim: Claim, times: &[f64], others: &str) -> Claim {
+    let most = most_of(times);
+    let more =
+        format!("ElasticBF's filters in memory have up to {most:.2} times the bytes of {others}");
+    claim.unless(most > 1.1, more)
+}
+
 /// Bytes of filters in memory at the end, in KB.
 pub(super) fn filter_kb(found: &Found) -> f64 {
     kib(found, |resident| resident.filter)
@@ -107,6 +116,17 @@ pub(super) fn filter_kb(found: &Found) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_met_with_more_memory_has_no_verdict() {
+        let verdict = |times: &[f64]| {
+            let claim = Claim::goal_to("", 1.0, 0.9);
+            of_equal_memory(claim, times, "others").verdict
+        };
+        use crate::reproduce::Verdict::{Met, NotComparable};
+        assert_eq!(verdict(&[1.0, 1.1]), Met);
+        assert_eq!(verdict(&[1.0, 1.11]), NotComparable);
+    }
 
     #[test]
     fn nothing_over_nothing_is_the_same() {

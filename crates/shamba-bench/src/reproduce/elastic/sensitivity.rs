@@ -48,13 +48,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let setting = common::setting(lab, &base);
     let what = "reads with ElasticBF over those without, at any setting of the table";
     let claim = Claim::goal_to(what, 1.0, table.most(READS));
-    // As in the micro-benchmark's note on accounting.
-    let memory = format!(
-        "At these settings memory has {:.2} to {:.2} times the filters that it has without ElasticBF.",
-        table.least(FILTERS),
-        table.most(FILTERS),
-    );
-    Ok(Findings::of(setting, [table], panels, [claim]).noting(vec![memory]))
+    let claim = common::of_equal_memory(claim, &table.numbers(FILTERS), "those without");
+    Ok(Findings::of(setting, [table], panels, [claim]))
 }
 
 /// Something that is varied.

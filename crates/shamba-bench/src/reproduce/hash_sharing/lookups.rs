@@ -280,16 +280,20 @@ impl Points {
     pub(super) fn higher_at_the_end(&self, other: &Points, device: Place) -> Option<Claim> {
         let own = &self.on(&[device]).last()?.seen;
         let theirs = &other.on(&[device]).last()?.seen;
-        let apart = own.uncertain + theirs.uncertain;
+        let papers = other.sweep.paper.last().zip(self.sweep.paper.last());
+        let papers = papers.map(|(theirs, own)| own.3.percent() - theirs.3.percent());
         let what = format!(
             "gain with the longest keys, Zipf over uniform lookups, {}, %",
             place(device)
         );
+        let course = papers.map_or("higher".to_owned(), |more| {
+            format!("higher, by {more} or more on its SSD")
+        });
         let seen = format!("{}, uniform {}", own.gain(), theirs.gain());
-        let more = own.gain - theirs.gain;
-        let claim = Claim::statement(what, "higher", seen, more > apart);
-        let unclear = "the gains differ by less than they are uncertain by";
-        Some(by(claim.unless(more.abs() <= apart, unclear), &[device]))
+        let apart = own.uncertain + theirs.uncertain;
+        let claim = Claim::statement(what, course, seen, own.gain - theirs.gain > apart);
+        let claim = claim.unless(is_unclear([theirs, own], papers), UNCLEAR);
+        Some(by(claim, &[device]))
     }
 
     /// That gains grow along the axis: no step down by more than both ends of it are uncertain, and
@@ -314,10 +318,23 @@ impl Points {
                 seen += &format!(" ({} {at})", self.sweep.axis);
             }
             let claim = Claim::statement(what, course, seen, holds);
-            let unclear = "the gains at both ends differ by less than they are uncertain by";
-            by(claim.unless(!grows && !falls, unclear), devices)
+            let papers = self.sweep.paper.iter();
+            let mut papers = papers.filter(|(_, device, ..)| devices.contains(device));
+            let papers = papers.next().zip(papers.next_back());
+            let papers = papers.map(|(first, last)| last.3.percent() - first.3.percent());
+            let unclear = ends.is_none_or(|(a, b)| is_unclear([&a.seen, &b.seen], papers));
+            by(claim.unless(!falls && unclear, UNCLEAR), devices)
         })
     }
+}
+
+const UNCLEAR: &str = "the gains differ by less than they are uncertain by";
+
+/// Whether nothing follows from two gains: they differ by no more than they are uncertain by, and
+/// may differ by as much as the paper's, where it has both.
+fn is_unclear([from, to]: [&Measured; 2], papers: Option<f64>) -> bool {
+    let (more, apart) = (to.gain - from.gain, from.uncertain + to.uncertain);
+    more.abs() <= apart && papers.is_none_or(|papers| papers <= more + apart)
 }
 
 /// A gain in percent of the paper beside the measured one; by the model where the device is one,
@@ -407,6 +424,21 @@ mod tests {
         assert_eq!(of, [Below, Within, Above]);
         let more = [30.0, 40.0, 50.0].map(|seen| verdict(Gain::MoreThan(40.0), seen));
         assert_eq!(more, [Below, Within, Within]);
+    }
+
+    #[test]
+    fn gains_too_near_to_tell_apart_are_not_the_paper_s_larger_rise() {
+        let unclear = |gain, papers| {
+            let [from, to] = [10.0, gain].map(|gain| Measured {
+                gain,
+                uncertain: 1.0,
+                ..Measured::default()
+            });
+            is_unclear([&from, &to], papers)
+        };
+        let [within, beyond] = [Some(3.0), Some(3.1)];
+        assert!(unclear(11.0, None) && unclear(11.0, within) && !unclear(11.0, beyond));
+        assert!(!unclear(12.1, None) && !unclear(7.9, None) && !unclear(12.1, within));
     }
 
     #[test]

@@ -122,8 +122,7 @@ pub(super) fn figure_7(lab: &mut Lab<'_>) -> Result<Findings> {
     let even: Vec<(f64, f64)> = even_bits.into_iter().zip(even).collect();
     let pairs = best_bits.iter().zip(&best);
     let fewer = pairs.filter_map(|(bits, best)| Some(*best < at_bits(&even, *bits)?));
-    let what =
-        "Monkey searches in vain less often than uniform filters of the same memory (measured)";
+    let what = "leveling: Monkey searches in vain less often than uniform filters of the same memory (measured)";
     let fewer: Vec<bool> = fewer.collect();
     let alone = best.len() - fewer.len();
     let mut fewer = Claim::at_each(what, fewer);

@@ -15,9 +15,12 @@ pub(super) struct Figure {
     drawn: &'static [(&'static str, Measure)],
     /// Whether the paper's systems are measured under the skew of its text as well.
     as_written: bool,
-    /// What is claimed of the engines, which `experiments.toml` has.
-    claims: fn(&[&str], &[Point]) -> Vec<Claim>,
+    /// What is claimed of the engines, which `experiments.toml` has; the last points are those of
+    /// the skew of the paper's text.
+    claims: Claims,
 }
+
+type Claims = fn(&[&str], &[Point], &[Point]) -> Vec<Claim>;
 
 /// What most figures have.
 const UNIFORM: Figure = Figure {
@@ -26,7 +29,7 @@ const UNIFORM: Figure = Figure {
     base: pressure::standard,
     drawn: &[("pages read per lookup", Found::pages)],
     as_written: false,
-    claims: |_, _| Vec::new(),
+    claims: |_, _, _| Vec::new(),
 };
 
 pub(super) const EQUAL: Figure = Figure {
@@ -37,15 +40,15 @@ pub(super) const EQUAL: Figure = Figure {
         scale => scale.budgets(),
     },
     as_written: true,
-    claims: |engines, points| {
-        let mut claims = beside_the_baseline(engines, points);
+    claims: |engines, points, written| {
+        let mut claims = beside_the_baseline(engines, points, written);
         // Section 5.1.1.
         let enough = those(points, |point| {
             point.percent > 100.0 && point.distribution == Distribution::Uniform
         });
         let what = "uniform: fewer reads with more than 100 % of memory as well";
         claims.push(fewer(what, &enough, 1, ALL));
-        claims.extend(skipping(engines, points));
+        claims.extend(skipping(engines, points, written));
         claims.extend(equal_reads(engines, points));
         claims.extend(goals(engines, points));
         claims
@@ -54,9 +57,9 @@ pub(super) const EQUAL: Figure = Figure {
 };
 
 pub(super) const PROPORTIONAL: Figure = Figure {
-    claims: |engines, points| {
-        let mut claims = beside_the_baseline(engines, points);
-        claims.extend(skipping(engines, points));
+    claims: |engines, points, written| {
+        let mut claims = beside_the_baseline(engines, points, written);
+        claims.extend(skipping(engines, points, written));
         // Beside the equal modules of Figure 6, in the same order.
         let below_half = those(points, |point| point.percent < 50.0);
         claims.extend(PAPERS.map(|engine| {
@@ -106,7 +109,7 @@ const AS_WRITTEN: [Distribution; 2] = [Distribution::NormalKeys(5.0), Distributi
 /// In 1, 2, 3 and 7 modules, all read; then with skipping.
 pub(super) const SKIPPED_MODULES: Figure = Figure {
     base: modules::base,
-    claims: |engines, points| {
+    claims: |engines, points, _| {
         let all = spread(points, 0..ALL_READ);
         let skipped = spread(points, ALL_READ..engines.len());
         let what = "skipping lessens what the number of modules does (most over least pages of 1, 2, 3, 7 \
@@ -128,7 +131,7 @@ pub(super) const SKIPPED_MODULES: Figure = Figure {
 const ALL_READ: usize = 4;
 
 pub(super) const ALL_MODULES: Figure = Figure {
-    claims: |_, points| {
+    claims: |_, points, _| {
         let (empty, existing): (Vec<&Point>, Vec<&Point>) =
             (short_of_memory(points).into_iter()).partition(|point| point.positive == 0.0);
         let existing_keys =
@@ -152,7 +155,7 @@ pub(super) const PARTITIONED: Figure = Figure {
         Scale::Quick => &[5.0, 15.0, 35.0],
         _ => &[5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0],
     },
-    claims: |engines, points| {
+    claims: |engines, points, _| {
         let all = those(points, |_| true);
         let own = |at: usize| {
             let what = format!("{}: fewer reads", short(engines[at]));
@@ -193,7 +196,17 @@ impl Figure {
         };
         let points = pressure::measure(lab, &grid)?;
         let setting = pressure::setting_of(lab, &base(lab, engines[0]));
-        let mut claims = (self.claims)(engines, &points);
+        let papers = &engines[..engines.len().min(PAPERS.end)];
+        let mut written = Vec::new();
+        if self.as_written {
+            let grid = Grid {
+                distributions: &AS_WRITTEN,
+                positives: &[0.0, 0.5],
+                ..Grid::uniform(papers, &budgets[..2])
+            };
+            written = pressure::measure(lab, &grid)?;
+        }
+        let mut claims = (self.claims)(engines, &points, &written);
         thresholds::without_verdicts(engines, &points, &mut claims);
         let entries = lab.scale.entries();
         let said = first_modules::Said::AlwaysFit;
@@ -206,52 +219,13 @@ impl Figure {
             ..pressure::findings(setting, engines, &points, claims)
         };
         if self.as_written {
-            let papers = &engines[..PAPERS.end];
-            let grid = Grid {
-                distributions: &AS_WRITTEN,
-                positives: &[0.0, 0.5],
-                ..Grid::uniform(papers, &budgets[..2])
-            };
-            let written = pressure::measure(lab, &grid)?;
             let title = "Pages read per lookup, skew as the paper's text has it";
             let table = pressure::table(title, papers, &written);
             findings.tables.push(table);
             findings.panels.extend(pressure::panels(papers, &written));
-            let fewer = PAPERS.map(|engine| fewer_as_written(papers, &written, engine));
-            let mut fewer: Vec<Claim> = fewer.collect();
-            thresholds::without_verdicts(papers, &written, &mut fewer);
-            findings.claims.extend(fewer);
         }
         Ok(findings)
     }
-}
-
-/// That an engine reads less under the skew of the paper's text as well.
-fn fewer_as_written(engines: &[&str], written: &[Point], engine: usize) -> Claim {
-    let name = short(engines[engine]);
-    let every = short_of_memory(written);
-    let mut budgets = pressure::budgets(written);
-    budgets.retain(|percent| *percent < 100.0);
-    let what = format!(
-        "{name}: fewer reads with {budgets:?} % of memory, skew of 5 keys and Zipf of 2, where the baseline reads at all"
-    );
-    let reads = |point: &&Point| point.pages(0) > 0.0;
-    let points: Vec<&Point> = every.iter().copied().filter(reads).collect();
-    let mut claim = fewer(what, &points, engine, ALL);
-    claim.measured += &format!(
-        "; at {} of {} points the baseline reads nothing",
-        every.len() - points.len(),
-        every.len()
-    );
-    let unread = AS_WRITTEN.iter().filter(|unread| {
-        let mut judged = points.iter();
-        !judged.any(|point| point.distribution == **unread)
-    });
-    let unread = joined(unread.map(|unread| unread.name()));
-    if !unread.is_empty() {
-        claim.measured += &format!(" (at all of {unread})");
-    }
-    claim.unless(points.is_empty(), "the baseline reads nothing at any point")
 }
 
 /// An engine's name, with what is another reading of the paper's.
@@ -265,36 +239,29 @@ fn name_of(engines: &[&str], engine: usize) -> String {
 }
 
 /// For each of the paper's systems, that it reads less wherever memory is short, and takes less
-/// time. Under skew what is asked needs less memory, and the paper sees the benefits at smaller
-/// caches only (section 5.1.1), of no stated size: half of the memory is taken, and what the others
-/// would say is told.
-fn beside_the_baseline(engines: &[&str], points: &[Point]) -> Vec<Claim> {
-    let [every, points] = short_by_skew(points);
+/// time.
+fn beside_the_baseline(engines: &[&str], points: &[Point], written: &[Point]) -> Vec<Claim> {
     let of = |engine: usize| {
         let name = name_of(engines, engine);
-        let (points, place) = thresholds::judged(engines, engine, &points);
-        let there = place.unwrap_or("there");
-        let place = place.unwrap_or(
-            "with less than 100 % of memory (under skew with less than 50 %, our limit: the paper has \"smaller\" ones)",
-        );
+        let short = short_by_skew(engines, engine, points, written);
+        let (points, place) = (&short.judged[..], &short.place);
         let what =
             format!("{name}: more than a tenth fewer reads (\"significantly\", our limit) {place}");
-        let latency = format!("{name}: lower latency {there} (RAM disk, this machine's clock)");
+        let latency = format!("{name}: lower latency {place} (RAM disk, this machine's clock)");
         let pair = (engine, 0);
-        let told = pressure::told_apart(&every, pair);
-        let lost = not_less(&every, pair, Found::pages, SIGNIFICANTLY_LESS).len();
-        let slower = not_less(&told, pair, micros, ALL).len();
-        let fewer = fewer(what, &points, engine, SIGNIFICANTLY_LESS);
-        let mut fewer = told_of_all(fewer, &every, lost);
-        let operations = not_less(&points, pair, Found::reads, SIGNIFICANTLY_LESS).len();
+        let mut fewer = fewer(what, points, engine, SIGNIFICANTLY_LESS);
+        let lost = |points: &[&Point], of| not_less(points, pair, of, SIGNIFICANTLY_LESS).len();
         fewer.measured += &format!(
             "; in read operations (of a page or several) at {} of {}",
-            points.len() - operations,
+            points.len() - lost(points, Found::reads),
             points.len()
         );
+        let told = pressure::told_apart(&short.skewed, pair);
+        let slower = not_less(&told, pair, micros, ALL).len();
+        let lost = lost(&short.skewed, Found::pages);
         let both = [
-            fewer,
-            told_of_all(quicker(latency, &points, pair), &told, slower),
+            short.with_told(fewer, &short.skewed, lost),
+            short.with_told(quicker(latency, points, pair), &told, slower),
         ];
         both.map(|claim| of_the_paper(claim, engine))
     };
@@ -310,40 +277,88 @@ fn of_the_paper(claim: Claim, engine: usize) -> Claim {
     }
 }
 
-/// The points at which memory is short, and of these those at which what is asked needs more.
-fn short_by_skew(points: &[Point]) -> [Vec<&Point>; 2] {
-    let short_there =
-        |point: &&Point| point.distribution == Distribution::Uniform || point.percent < 50.0;
-    let every = short_of_memory(points);
-    let points = every.iter().copied().filter(short_there).collect();
-    [every, points]
+/// The points of an engine at which memory is short.
+struct Short<'a> {
+    judged: Vec<&'a Point>,
+    /// What they are called.
+    place: String,
+    /// Those of our skewed workloads, which are told.
+    skewed: Vec<&'a Point>,
+    /// Those of the text's skew, judged or not.
+    written: Vec<&'a Point>,
 }
 
-/// A claim of some points, with at how many of all it is so.
-fn told_of_all(mut claim: Claim, every: &[&Point], lost: usize) -> Claim {
-    let (so, all) = (every.len() - lost, every.len());
-    claim.measured += &format!("; with less than 100 % under skew too: at {so} of {all}");
-    claim
+/// Judged are uniform lookups and the skewed ones of the paper's text, where the baseline reads at
+/// all. Our thresholds were not measured with these: of them our skewed ones are judged, with less
+/// than half of the memory, since the paper sees the benefits at smaller caches (section 5.1.1).
+fn short_by_skew<'a>(
+    engines: &[&str],
+    engine: usize,
+    points: &'a [Point],
+    written: &'a [Point],
+) -> Short<'a> {
+    let uniform = |point: &&Point| point.distribution == Distribution::Uniform;
+    let (mut judged, skewed): (Vec<_>, Vec<_>) =
+        short_of_memory(points).into_iter().partition(uniform);
+    let (written, place) = if engine == RELATIVE {
+        judged.extend(skewed.iter().filter(|point| point.percent < 50.0));
+        let place = "with less than 100 % of memory (under our skew with less than 50 %)";
+        (Vec::new(), place.to_owned())
+    } else {
+        let place = format!(
+            "with less than 100 % of memory, uniform, and with a skew of 5 keys and Zipf of 2 with {:?} %",
+            pressure::budgets(written)
+        );
+        (short_of_memory(written), place)
+    };
+    judged.extend(written.iter().filter(|point| point.pages(0) > 0.0));
+    let (judged, read) = thresholds::judged(engines, engine, &judged);
+    Short {
+        judged,
+        place: read.map_or(place, str::to_owned),
+        skewed,
+        written,
+    }
+}
+
+impl Short<'_> {
+    /// A claim of what is judged, with at how many of our skewed points, or those of them whose
+    /// times are told apart, it is so, and of the text's at how many the baseline reads nothing.
+    fn with_told(&self, mut claim: Claim, skewed: &[&Point], lost: usize) -> Claim {
+        let (so, all) = (skewed.len() - lost, skewed.len());
+        claim.measured += &format!("; under our skew with less than 100 %: at {so} of {all}");
+        if !self.written.is_empty() {
+            let unread = AS_WRITTEN.map(|skew| {
+                let of_it = |point: &&&Point| point.distribution == skew;
+                let own = self.written.iter().filter(of_it);
+                let none = own.clone().filter(|point| point.pages(0) == 0.0).count();
+                format!("{none} of {} of {}", own.count(), skew.name())
+            });
+            let unread = joined(unread);
+            claim.measured += &format!("; the baseline reads nothing at {unread}");
+        }
+        claim
+    }
 }
 
 /// That skipping saves reads wherever memory is short: of lookups that find nothing as of others
 /// (section 5.1.1).
-fn skipping(engines: &[&str], points: &[Point]) -> Vec<Claim> {
-    let [every, points] = short_by_skew(points);
+fn skipping(engines: &[&str], points: &[Point], written: &[Point]) -> Vec<Claim> {
     let of = |engine: usize| {
         let (own, all) = (name_of(engines, engine), short(engines[1]));
-        let (points, place) = thresholds::judged(engines, engine, &points);
-        let place =
-            place.unwrap_or("with less than 100 % of memory (under skew with less than 50 %)");
+        let apart = short_by_skew(engines, engine, points, written);
+        let (judged, place) = (&apart.judged, &apart.place);
         let what = format!(
             "{own} reads more than a tenth less (\"significantly\", our limit) than {all} {place}"
         );
         let pair = (engine, 1);
         let lost = |points| not_less(points, pair, Found::pages, SIGNIFICANTLY_LESS);
-        let places = pressure::places(&lost(&points), pair, Found::pages);
-        let claim = Claim::everywhere(what, points.len(), &places);
-        of_the_paper(told_of_all(claim, &every, lost(&every).len()), engine)
+        let places = pressure::places(&lost(judged), pair, Found::pages);
+        let claim = Claim::everywhere(what, judged.len(), &places);
+        let told = apart.with_told(claim, &apart.skewed, lost(&apart.skewed).len());
+        of_the_paper(told, engine)
     };
+    let every = short_of_memory(points);
     let with_existing = (2..=RELATIVE).map(|engine| {
         let claim =
             skipped::more_with_existing(engines, &every, (engine, &name_of(engines, engine)));
@@ -426,7 +441,7 @@ fn spread(points: &[Point], engines: Range<usize>) -> f64 {
     (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }
 
-fn over_monkey(_: &[&str], points: &[Point]) -> Vec<Claim> {
+fn over_monkey(_: &[&str], points: &[Point], _: &[Point]) -> Vec<Claim> {
     // Without modules, and in two that are both read.
     const MONKEY: usize = 1;
     const MODULES: usize = 2;
@@ -457,4 +472,41 @@ fn over_monkey(_: &[&str], points: &[Point]) -> Vec<Claim> {
     let what = "two modules make Monkey's lookups faster with less than 100 % of memory";
     claims.push(quicker(what, &short_of_memory(points), (MODULES, MONKEY)));
     claims
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pressure::HIGH_SKEW;
+    use super::super::pressure::tests::{found, point};
+    use super::*;
+
+    #[test]
+    fn the_paper_s_skew_is_judged_where_the_baseline_reads_and_ours_told() {
+        let engines = [STATE_OF_THE_ART; 6];
+        let at = |distribution, percent, pages| Point {
+            distribution,
+            percent,
+            ..point([(); 6].map(|()| found("kernel_pages", pages)))
+        };
+        let uniform = at(Distribution::Uniform, 75.0, 1);
+        let points = [uniform, at(HIGH_SKEW, 25.0, 1), at(HIGH_SKEW, 75.0, 1)];
+        let written = [at(AS_WRITTEN[0], 25.0, 0), at(AS_WRITTEN[1], 25.0, 1)];
+        let judged = |engine| {
+            let short = short_by_skew(&engines, engine, &points, &written);
+            let judged = short.judged.iter().map(|point| point.distribution);
+            (judged.collect::<Vec<_>>(), short.skewed.len())
+        };
+        let uniform = Distribution::Uniform;
+        assert_eq!(judged(PAPERS.start), (vec![uniform, AS_WRITTEN[1]], 2));
+        assert_eq!(judged(RELATIVE), (vec![uniform, HIGH_SKEW], 2));
+        let told = |engine| {
+            let short = short_by_skew(&engines, engine, &points, &written);
+            let claim = Claim::everywhere("", 2, &[]);
+            short.with_told(claim, &short.skewed, 1).measured
+        };
+        let text = "at 2 of 2 points; under our skew with less than 100 %: at 1 of 2";
+        let unread = "; the baseline reads nothing at 1 of 1 of normal-keys5, 0 of 1 of zipf2";
+        assert_eq!(told(PAPERS.start), format!("{text}{unread}"));
+        assert_eq!(told(RELATIVE), text);
+    }
 }

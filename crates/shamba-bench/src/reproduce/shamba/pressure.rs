@@ -154,7 +154,10 @@ pub fn full_memory(lab: &Lab<'_>, base: &Base) -> String {
 pub(super) fn memory_of_both(lab: &mut Lab<'_>) -> Result<String> {
     let base = lab.base(STATE_OF_THE_ART);
     let own = lab.metadata(&base)?;
-    let theirs = store::rocksdb_metadata(&base).map(|bytes| format!("; RocksDB's take {bytes}"));
+    let theirs = store::rocksdb_metadata(&base).map(|bytes| {
+        let share = own as f64 * 100.0 / bytes as f64;
+        format!(" ({share:.0} % of the {bytes} that RocksDB's take)")
+    });
     Ok(format!(
         "; 100 % of memory is {own} bytes for both, which filters of 10 bits a key, one for each file, and indexes take in this \
          engine{}",

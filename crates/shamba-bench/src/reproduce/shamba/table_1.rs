@@ -55,10 +55,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let claim = Claim::figure(what, *paper, *read);
         claims.push(claim.without_verdict(untold));
     }
-    let what = format!("KB that {who} reads increase as memory decreases (100, 70, 40, 10 %)");
-    let seen = joined(read.iter().rev().map(|kb| format!("{kb:.3}")));
-    let holds = read.is_sorted_by(|less_memory, more| less_memory > more);
-    claims.push(Claim::statement(what, "at each step", seen, holds));
     // With each budget, ours beside theirs.
     let lost = (PAPER.iter().zip(ours.iter().zip(&uniform)))
         .filter(|(_, (ours, theirs))| ours >= theirs)

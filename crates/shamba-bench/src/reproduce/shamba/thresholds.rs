@@ -53,7 +53,7 @@ fn halved_at(engine: usize, points: &[Point]) -> Option<String> {
 
 /// Of these points those from which a verdict follows on an engine, and what they are called where
 /// they are not all: those at which its second module is read, of one that skips it and reads it at
-/// some.
+/// most of these.
 pub(super) fn judged<'a>(
     engines: &[&str],
     engine: usize,
@@ -62,7 +62,7 @@ pub(super) fn judged<'a>(
     let skips = partial(engines).any(|(at, _)| at == engine);
     let read = points.iter().copied();
     let read: Vec<&Point> = read.filter(|point| reads_second(point, engine)).collect();
-    if skips && !read.is_empty() {
+    if skips && 2 * read.len() > points.len() {
         (read, Some(READ))
     } else {
         (points.to_vec(), None)
@@ -192,11 +192,15 @@ mod tests {
             })
         };
         let some = points([3, 0]);
-        let judged_of = |engine| judged(&engines, engine, &[&some[0], &some[1]]);
-        let (of_prop, place) = judged_of(1);
-        assert_eq!((of_prop.len(), place), (1, Some(READ)));
-        let (of_equal, place) = judged_of(2);
-        assert_eq!((of_equal.len(), place), (2, None));
+        let judged_of = |engine, points: &[&Point]| {
+            let (judged, place) = judged(&engines, engine, points);
+            (judged.len(), place)
+        };
+        let [read, never] = [&some[0], &some[1]];
+        assert_eq!(judged_of(1, &[read, never, read]), (2, Some(READ)));
+        // Of half or fewer nothing follows.
+        assert_eq!(judged_of(1, &[read, never]), (2, None));
+        assert_eq!(judged_of(2, &[read, never, read]), (3, None));
         let whats = [
             format!("shamba-prop-p+paper: fewer reads {READ}"),
             "shamba-prop-p+paper: fewer reads".to_owned(),
