@@ -11,7 +11,7 @@ use super::incoming::Incoming;
 use super::replacement::{Decision, replacement};
 use super::shard::{ENTRY_OVERHEAD, Evicted, Raced, Ranking, Shard};
 use super::{BLOCK_OVERHEAD, Block, BlockCache, Owner, WarmBlock, role_of};
-use crate::budget::{Role, Shortage, plenty_of_memory};
+use crate::budget::{Role, Shortage, loose_slots, plenty_of_memory};
 use crate::fs::BlockKind;
 
 /// Shards a block looks at for room when its own has nothing that ranks lower: where blocks are
@@ -105,6 +105,13 @@ impl BlockCache {
                     incoming.packed += 1;
                     continue;
                 }
+                // What others left between blocks is for as many columns as fit there: to make
+                // room for more, others would lose theirs.
+                if let Some(columns) = self.columns_that_fit(incoming)
+                    && incoming.cut_down(columns)
+                {
+                    continue;
+                }
                 // Memory is short: something that ranks lower goes, or this block comes in with
                 // fewer columns, or not at all.
                 shard = match replacement(&self.policy).make_room(self, shard, incoming, wanted) {
@@ -114,6 +121,21 @@ impl BlockCache {
                 };
             }
         }
+    }
+
+    /// Of the columns of a block as many as have room between others, where much memory is free
+    /// there: half of them at least, and as many as gave way for it.
+    fn columns_that_fit(&self, incoming: &Incoming<'_>) -> Option<u8> {
+        if self.store.loose() <= loose_slots(self.budget.limit()) {
+            return None;
+        }
+        let (all, len) = (incoming.columns, incoming.bytes.len());
+        let fits = |columns: &u8| {
+            let len = len * usize::from(*columns) / usize::from(all);
+            self.store.has_slots(len, *columns)
+        };
+        let gone = incoming.gone.unwrap_or(0).count_ones() as u8;
+        (all.div_ceil(2).max(gone)..all).rev().find(fits)
     }
 
     /// Frees up to `bytes` bytes in other shards than one that has nothing ranked lower than

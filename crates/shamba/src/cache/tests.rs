@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::value::ModuleGeometry;
+use crate::value::{ModuleGeometry, Outcome};
 
 const LEN: usize = 4000;
 const CHARGE: u64 = charge(LEN);
@@ -477,4 +477,50 @@ fn what_is_free_between_blocks_is_taken_before_blocks_go() {
     let memtable = budget.try_reserve(Role::Memtable, free + loose / 2);
     assert!(memtable.is_some());
     assert!(left() > 390, "{} of 400", left());
+}
+
+/// Where whole blocks of columns leave no room for another one between them, blocks come in with as
+/// many columns as do, and next to nothing lies free.
+#[test]
+fn columns_come_in_between_blocks() {
+    const COLUMN: usize = 1010;
+    // The first byte says which columns there are; seven are before them.
+    fn keep(block: &[u8], columns: u8) -> Vec<u8> {
+        let there = (0..4).filter(|column| block[0] >> column & 1 == 1);
+        let mut kept = vec![block[0] & columns; 7];
+        for (column, bytes) in there.zip(block[7..].chunks(COLUMN)) {
+            if columns >> column & 1 == 1 {
+                kept.extend_from_slice(bytes);
+            }
+        }
+        kept
+    }
+    let (budget, cache) = cache(1000, 2);
+    let module = ModuleGeometry {
+        fpr: 0.5,
+        columns: 4,
+        blocks: 1,
+        pages: 1,
+    };
+    let shapes = FilterGeometry::new([module].into(), |block| block[0], keep);
+    let policy = Arc::clone(cache.policy());
+    let partitions = PartitionStats::new(policy, &budget, 2000, Arc::new(shapes), 1);
+    let partitions = Arc::new(partitions);
+    let block = [[0b1111; 7].as_slice(), &[7; 4 * COLUMN]].concat();
+    for page in 0..2000 {
+        partitions.record(page, Outcome::Rejected, 1);
+        let owner = Owner {
+            kind: BlockKind::Filter(0),
+            partitions: Some(&partitions),
+            partition: page,
+            ..data(key(1, page), Priority::Low)
+        };
+        cache.insert(owner, &block);
+    }
+    let (loose, limit) = (cache.store.loose(), budget.limit());
+    assert!(
+        loose * 25 < limit,
+        "{loose} of {limit} bytes are free between blocks"
+    );
+    partitions.unpin_all();
 }

@@ -157,25 +157,34 @@ impl Band {
         self.fingerprints.resize(column_len * 8, 0);
         for hash in sorted(hashes, seed, starts) {
             let row = Row::of(hash, starts);
-            let (mut at, mut coefficients) = (row.start, row.coefficients);
-            let mut fingerprint = row.fingerprint;
+            let (mut at, mut fingerprint) = (row.start, row.fingerprint);
+            // In halves: the next coefficient is in the lower one, so that no shift has to be of
+            // all lengths. Each step waits for the one before.
+            let (mut low, mut high) = halves(row.coefficients);
             loop {
-                let pivot = self.coefficients[at];
-                if pivot == 0 {
-                    self.coefficients[at] = coefficients;
+                let pivot = halves(self.coefficients[at]);
+                // The first coefficient of an equation is 1.
+                if pivot.0 == 0 {
+                    self.coefficients[at] = u128::from(high) << 64 | u128::from(low);
                     self.fingerprints[at] = fingerprint;
                     break;
                 }
-                coefficients ^= pivot;
+                low ^= pivot.0;
+                high ^= pivot.1;
                 fingerprint ^= self.fingerprints[at];
-                if coefficients == 0 {
-                    if fingerprint == 0 {
-                        break;
+                if low == 0 {
+                    if high == 0 {
+                        if fingerprint == 0 {
+                            break;
+                        }
+                        return false;
                     }
-                    return false;
+                    (low, high) = (high, 0);
+                    at += 64;
                 }
-                let zeros = coefficients.trailing_zeros();
-                coefficients >>= zeros;
+                let zeros = low.trailing_zeros();
+                low = low >> zeros | high << 1 << (63 - zeros);
+                high >>= zeros;
                 at += zeros as usize;
             }
         }
@@ -207,6 +216,12 @@ impl Band {
         }
         solution
     }
+}
+
+/// The lower and the upper half.
+#[inline]
+const fn halves(bits: u128) -> (u64, u64) {
+    (bits as u64, (bits >> 64) as u64)
 }
 
 /// The sum of all bits.

@@ -134,7 +134,9 @@ fn column_len(plan: &FilterPlan, keys: usize, page_payload: usize) -> usize {
     usize::try_from(slots.div_ceil(8)).unwrap_or(usize::MAX / 64)
 }
 
-/// Slots of a page of so many columns.
+/// Slots of a page of so many columns, each of which takes its part of the page with a header of
+/// its own: as it does in memory, where it may be kept alone.
 pub(super) fn page_slots(columns: u8, page_payload: usize) -> usize {
-    page_payload.saturating_sub(ribbon::HEADER) / usize::from(columns.max(1)) * 8
+    let each = page_payload / usize::from(columns.max(1));
+    each.saturating_sub(ribbon::HEADER) * 8
 }

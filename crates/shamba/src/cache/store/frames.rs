@@ -18,8 +18,11 @@ const CHUNKS_COMPARED: usize = 8;
 const ROOMIER: u16 = 8;
 
 /// Of spans with free slots so many are looked at for several in a row, and so many are compared
-/// that have them: the fullest gets what comes in, so that the others empty.
-const SPANS_SEEN: usize = 16;
+/// that have them: the fullest gets what comes in, so that the others empty. Of slots for columns a
+/// span has 31: blocks of four leave three, so that full spans are looked at, too. With sixteen
+/// those that have room were missed and others cut: a tenth of the memory lay in free slots where
+/// that suffices for nearly all filters.
+const SPANS_SEEN: usize = 256;
 const SPANS_COMPARED: usize = 4;
 
 /// A bit for each slot from which on so many are free.
@@ -144,7 +147,7 @@ impl Frames {
 
     /// A span with so many free slots in a row of so many units, or of a little more if there is
     /// none.
-    fn partly_free(&mut self, units: u16, count: u8) -> Option<SpanId> {
+    pub(super) fn partly_free(&mut self, units: u16, count: u8) -> Option<SpanId> {
         let mut roomier = units..=units.saturating_add(units / ROOMIER);
         roomier.find_map(|units| self.fullest(units, count, None))
     }

@@ -224,6 +224,15 @@ impl Store {
         (slots > 0).then_some(Better::Below { slots, bytes })
     }
 
+    /// Whether slots are free for a block of so many bytes, of so many parts.
+    pub(in crate::cache) fn has_slots(&self, len: usize, parts: u8) -> bool {
+        let mut frames = self.frames.lock();
+        match Size::of_parts(len, parts) {
+            Size::Slots { units, count } => frames.partly_free(units, count).is_some(),
+            Size::FrameRun(_) => false,
+        }
+    }
+
     /// Takes back so many slots of a span from one on, of a piece that has moved: its charge went
     /// with it.
     fn leave(&self, place: Location) {

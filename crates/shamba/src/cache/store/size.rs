@@ -123,8 +123,9 @@ impl Size {
         let whole = Size::of(len);
         let count = usize::from(parts);
         // One part has what all have beside their parts.
-        let units =
-            Size::units(((len + HEADER) / count.max(1)).max(len / count.max(1) + HEADER + PART));
+        let each = len.saturating_sub(BESIDE_PARTS).div_ceil(count.max(1));
+        let alone = HEADER + BESIDE_PARTS + each;
+        let units = Size::units((len + HEADER).div_ceil(count.max(1)).max(alone));
         let fits = parts > 1
             && parts <= MOST_PARTS
             && units <= MOST_UNITS
@@ -162,8 +163,9 @@ impl Size {
     }
 }
 
-/// Bytes that a block of one part has beside it, about.
-const PART: usize = 4;
+/// Bytes that a block has beside its parts: the header of ribbon columns (docs/format.md, "Filter
+/// modules"). With fewer a block of one column could take two slots, and was given up instead.
+const BESIDE_PARTS: usize = 7;
 
 /// Slots for the parts of a block may take more than one slot would by one in so many bytes.
 const PARTS_COST: u64 = 8;

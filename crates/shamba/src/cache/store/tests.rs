@@ -242,6 +242,22 @@ fn what_is_free_in_a_span_comes_together() {
     assert!(rows.iter().all(|block| **block == *fill(2_000, 4)));
 }
 
+/// Blocks of four parts leave three slots of a span free, so that all spans have some: what has room
+/// for a block is found among a hundred that have not.
+#[test]
+#[cfg_attr(miri, ignore = "takes long")]
+fn full_spans_hide_none_that_has_room() {
+    let budget = Budget::new(4 << 20);
+    let store = Store::new(Arc::clone(&budget));
+    let put = || store.block(Role::Data, (&fill(4_060, 4), 4), 0, None);
+    let mut held: Vec<_> = std::iter::from_fn(|| put().ok()).collect();
+    assert!(held.len() > 800, "{}", held.len());
+    for turn in 0..100 {
+        drop(held.swap_remove(turn * 7));
+        held.push(put().expect("in the place of the one that went"));
+    }
+}
+
 /// A block in the place of one that went takes its memory, with nothing free in the budget.
 #[test]
 fn memory_goes_from_hand_to_hand_in_a_full_budget() {
