@@ -19,8 +19,8 @@ pub const LEAST_COLUMN: usize = WIDTH / 8 + 1;
 
 /// Slots spare per key, up to [`EVEN_KEYS`] keys. With half as many again hardly a try fails, and
 /// elimination takes two thirds of the steps (9 and 14 for each key of a page), but filters are
-/// 1.3 % larger, of which a small budget feels twice as much. With three quarters of them one try in
-/// ten fails, and it takes 17 steps.
+/// 1.3 % larger, of which a small budget feels twice as much. With three quarters of them one try
+/// in ten fails, and it takes 17 steps.
 const SPARE: f64 = 0.0253;
 
 /// Further slots spare per key for each doubling of the keys past [`EVEN_KEYS`]: the longest jam

@@ -242,8 +242,8 @@ fn what_is_free_in_a_span_comes_together() {
     assert!(rows.iter().all(|block| **block == *fill(2_000, 4)));
 }
 
-/// Blocks of four parts leave three slots of a span free, so that all spans have some: what has room
-/// for a block is found among a hundred that have not.
+/// Blocks of four parts leave three slots of a span free, so that all spans have some: what has
+/// room for a block is found among a hundred that have not.
 #[test]
 #[cfg_attr(miri, ignore = "takes long")]
 fn full_spans_hide_none_that_has_room() {
