@@ -124,9 +124,11 @@ impl BlockCache {
     }
 
     /// Of the columns of a block as many as have room between others, where much memory is free
-    /// there: half of them at least, and as many as gave way for it.
+    /// there: half of them at least, and as many as gave way for it. Whole blocks alone come in
+    /// where recency decides.
     fn columns_that_fit(&self, incoming: &Incoming<'_>) -> Option<u8> {
-        if self.store.loose() <= loose_slots(self.budget.limit()) {
+        let much = || self.store.loose() > loose_slots(self.budget.limit());
+        if !self.policy.is_active() || !much() {
             return None;
         }
         let (all, len) = (incoming.columns, incoming.bytes.len());
