@@ -8,7 +8,7 @@
 
 use crate::ModelError;
 
-/// Slots in the window of a key. Wider windows need fewer spare slots and more time; at 128, 2 %
+/// Slots in the window of a key. Wider windows need fewer spare slots and more time; at 128, 3 %
 /// are enough for a partition (Dillinger, Hübschle-Schneider, Sanders, Walzer, "Fast Succinct
 /// Retrieval and Approximate Membership using Ribbon", 2022, table 1 and figure 3).
 pub const WIDTH: usize = 128;
@@ -17,11 +17,10 @@ pub const WIDTH: usize = 128;
 /// byte ends in.
 pub const LEAST_COLUMN: usize = WIDTH / 8 + 1;
 
-/// Slots spare per key, up to [`EVEN_KEYS`] keys. With half as many again hardly a try fails, and
-/// elimination takes two thirds of the steps (9 and 14 for each key of a page), but filters are
-/// 1.3 % larger, of which a small budget feels twice as much. With three quarters of them one try
-/// in ten fails, and it takes 17 steps.
-const SPARE: f64 = 0.0253;
+/// Slots spare per key, up to [`EVEN_KEYS`] keys. With a third more hardly one try in a hundred
+/// fails, but filters are larger by it; with a third less more tries fail, and eliminations get
+/// long (the engine's ignored test `time_of_building_and_probing` has the time).
+const SPARE: f64 = 0.028;
 
 /// Further slots spare per key for each doubling of the keys past [`EVEN_KEYS`]: the longest jam
 /// of windows grows with the logarithm of their number (same paper, section 3).
@@ -36,8 +35,8 @@ const SPARE_AT_END: f64 = 8.0;
 /// Slots per key below which about half of all tries fail.
 const TIGHT: f64 = 1.012;
 
-/// Slots that a filter over `keys` keys is best given: at these, one try in twenty fails at most,
-/// and costs another seed.
+/// Slots that a filter over `keys` keys is best given: at these, three tries in a hundred fail at
+/// most, and cost another seed.
 #[must_use]
 pub fn slots(keys: u64) -> u64 {
     let n = keys as f64;
@@ -92,8 +91,8 @@ mod tests {
         assert_eq!(slots(0), 136);
         assert_eq!(slots(1), 136);
         assert_eq!(slots(100), 136);
-        assert_eq!(slots(8160), 8375);
-        assert!(bits_per_key(8000).unwrap() < 1.027);
+        assert_eq!(slots(8160), 8397);
+        assert!(bits_per_key(8000).unwrap() < 1.03);
         assert!(bits_per_key(1 << 20).unwrap() < 1.064);
         assert!(bits_per_key(0).is_err());
         let mut last = 0;
@@ -106,7 +105,7 @@ mod tests {
 
     #[test]
     fn rooms_are_filled() {
-        assert_eq!(keys_for(8160), 7950);
+        assert_eq!(keys_for(8160), 7929);
         for room in [136, 200, 8160, 100_000, 3_000_000] {
             let keys = keys_for(room);
             assert!(slots(keys) <= room && slots(keys + 1) > room);
@@ -132,7 +131,7 @@ mod tests {
                 panic!("not a row: {line}");
             };
             assert_eq!(slots(keys as u64).next_multiple_of(8), chosen_slots as u64);
-            assert!(chosen >= 95.0, "{keys} keys: {chosen} %");
+            assert!(chosen >= 97.0, "{keys} keys: {chosen} %");
             assert!(tight_slots <= chosen_slots && (keys > 20_000.0 || tight >= 40.0));
             rows += 1;
         }

@@ -123,9 +123,9 @@ impl BlockCache {
         }
     }
 
-    /// Of the columns of a block as many as have room between others, where much memory is free
-    /// there: half of them at least, and as many as gave way for it. Whole blocks alone come in
-    /// where recency decides.
+    /// Of the columns of a block as many as have room between others, if not all of them have,
+    /// where much memory is free there: half of them at least, and as many as gave way for it.
+    /// Whole blocks alone come in where recency decides.
     fn columns_that_fit(&self, incoming: &Incoming<'_>) -> Option<u8> {
         let much = || self.store.loose() > loose_slots(self.budget.limit());
         if !self.policy.is_active() || !much() {
@@ -137,7 +137,8 @@ impl BlockCache {
             self.store.has_slots(len, *columns)
         };
         let gone = incoming.gone.unwrap_or(0).count_ones() as u8;
-        (all.div_ceil(2).max(gone)..all).rev().find(fits)
+        let most = (all.div_ceil(2).max(gone)..=all).rev().find(fits);
+        most.filter(|columns| *columns < all)
     }
 
     /// Frees up to `bytes` bytes in other shards than one that has nothing ranked lower than

@@ -522,5 +522,4 @@ fn columns_come_in_between_blocks() {
         loose * 25 < limit,
         "{loose} of {limit} bytes are free between blocks"
     );
-    partitions.unpin_all();
 }

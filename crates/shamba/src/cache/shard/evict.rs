@@ -212,13 +212,13 @@ impl Shard {
             entry.columns = left;
             partitions.set_resident(entry.partition, kind, left, true);
             let freed = before.saturating_sub(entry.block.charge());
-            // Elsewhere there may be room for what is left: with its other slots those that were
-            // cut off are for a whole block.
-            entry.block.repack();
             if let Some(stats) = self.kinds.get_mut(usize::from(entry.kind)) {
                 stats.bytes -= freed;
             }
             if freed > 0 {
+                // Elsewhere there may be room for what is left: then those that were cut off have
+                // its slots beside them.
+                entry.block.repack();
                 return Evicted::Freed(freed);
             }
         }

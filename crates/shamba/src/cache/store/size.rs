@@ -174,6 +174,24 @@ const PARTS_COST: u64 = 8;
 mod tests {
     use super::*;
 
+    /// However long columns are: else nothing is freed when one of the last two goes.
+    #[test]
+    fn what_is_left_of_parts_has_a_slot_for_each() {
+        for (column, all) in (64..1200).flat_map(|column| [(column, 2), (column, 3), (column, 4)]) {
+            let len = |parts: u8| BESIDE_PARTS + usize::from(parts) * column;
+            let Size::Slots { units, count } = Size::of_parts(len(all), all) else {
+                continue;
+            };
+            let slots = |parts| (HEADER + len(parts)).div_ceil(usize::from(units) * UNIT);
+            if count == all {
+                assert!(
+                    (1..=all).all(|parts| slots(parts) <= usize::from(parts)),
+                    "{column}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn columns_of_filters_leave_next_to_nothing_over() {
         let Size::Slots { units, count: 4 } = Size::of_parts(PAGE, 4) else {
