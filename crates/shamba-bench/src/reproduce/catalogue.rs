@@ -82,7 +82,7 @@ impl Experiment {
             found.setting = told.replace("{lookups}", &format!("{warm_up} + {measured}"));
         }
         let claims = self.not_comparable.iter().cloned();
-        let claims = claims.map(|[what, paper, why]| Claim::not_comparable(what, paper, why));
+        let claims = claims.map(|[what, paper, why]| Claim::told(what, paper, "-", why));
         found.claims.extend(claims);
         found.notes.extend(self.notes.iter().cloned());
         found

@@ -7,7 +7,7 @@
 //! better stands in the claim's own words.
 
 use crate::plot::{Dots, Series};
-use crate::report::Cell;
+use crate::report::{Cell, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -188,17 +188,13 @@ impl Claim {
         )
     }
 
-    /// The same where points need no names: it is not so at `lost` of them.
-    pub fn everywhere_but(what: impl Into<String>, points: usize, lost: usize) -> Self {
-        let seen = format!("at {} of {points} points", points.saturating_sub(lost));
-        Self::statement(what, "at every point", seen, lost == 0 && points > 0)
-    }
-
-    /// The same of whether it is so at each point.
+    /// The same of whether it is so at each point, where points need no names.
     pub fn at_each(what: impl Into<String>, so: impl IntoIterator<Item = bool>) -> Self {
         let so: Vec<bool> = so.into_iter().collect();
-        let lost = so.iter().filter(|so| !**so).count();
-        Self::everywhere_but(what, so.len(), lost)
+        let points = so.len();
+        let at = so.into_iter().filter(|so| *so).count();
+        let seen = format!("at {at} of {points} points");
+        Self::statement(what, "at every point", seen, at == points && points > 0)
     }
 
     /// The same as a goal of our own, which is reached or not.
@@ -229,16 +225,8 @@ impl Claim {
         }
     }
 
-    /// A claim of the paper that nothing measured here can be set beside, and why not.
-    pub fn not_comparable(
-        what: impl Into<String>,
-        paper: impl Into<String>,
-        reason: impl Into<String>,
-    ) -> Self {
-        Self::told(what, paper, "-", reason)
-    }
-
-    /// The same, with what was measured all the same.
+    /// A claim of the paper that nothing measured here can be set beside, and why not; what was
+    /// measured all the same is told.
     pub fn told(
         what: impl Into<String>,
         paper: impl Into<String>,
@@ -295,6 +283,18 @@ impl Claim {
         }
     }
 
+    /// The same, with the verdict of each seed where these differ.
+    pub fn in_words_by_seed(&self) -> String {
+        let seeds = self.seeds();
+        self.in_words() + &seeds.map_or(String::new(), |seeds| format!(" (by seed {seeds})"))
+    }
+
+    /// The verdicts of the seeds, where they differ.
+    fn seeds(&self) -> Option<String> {
+        let seeds = joined(self.by_seed.iter().map(Verdict::to_string));
+        (!seeds.is_empty()).then_some(seeds)
+    }
+
     /// Why it differs from what was claimed: where `checked` in this run, and found so.
     #[must_use]
     pub fn because(mut self, checked: bool, cause: impl Into<String>) -> Self {
@@ -316,12 +316,10 @@ impl Claim {
                 .differs()
                 .then(|| "Not explained.".to_owned()),
         };
-        if self.by_seed.is_empty() {
-            return why;
-        }
-        let verdicts: Vec<String> = self.by_seed.iter().map(Verdict::to_string).collect();
-        let seeds = format!("It changes with the seed: {}.", verdicts.join(", "));
-        Some(why.map_or(seeds.clone(), |why| format!("{seeds} {why}")))
+        let seeds = self.seeds();
+        let seeds = seeds.map(|seeds| format!("It changes with the seed: {seeds}."));
+        let both: Vec<String> = seeds.into_iter().chain(why).collect();
+        (!both.is_empty()).then(|| both.join(" "))
     }
 
     fn new(
@@ -381,7 +379,8 @@ fn all_but(points: usize, lost: &[String]) -> String {
     }
 }
 
-fn number(value: f64) -> String {
+/// A number as it is shown.
+pub(super) fn number(value: f64) -> String {
     Cell::Number(value).to_string()
 }
 
@@ -395,10 +394,11 @@ fn finite(ranges: [(f64, f64); 2]) -> Option<[(f64, f64); 2]> {
 
 /// The ends of a range, or the one number that it is.
 fn ends(from: f64, to: f64) -> String {
+    let (from, to) = (number(from), number(to));
     if from == to {
-        number(from)
+        from
     } else {
-        format!("{} to {}", number(from), number(to))
+        format!("{from} to {to}")
     }
 }
 
@@ -563,16 +563,11 @@ mod tests {
         );
         assert!(everywhere(9, 8).measured.ends_with("and 2 more"));
         assert_eq!(everywhere(0, 0).verdict, Verdict::DoesNotHold);
-        let but = |points, count| Claim::everywhere_but("", points, count);
-        assert_eq!(but(3, 0).verdict, Verdict::Holds);
-        assert_eq!(but(3, 1).verdict, Verdict::DoesNotHold);
-        assert_eq!(but(0, 0).verdict, Verdict::DoesNotHold);
-        assert_eq!(but(3, 1).measured, "at 2 of 3 points");
         let each = |so: &[bool]| Claim::at_each("", so.iter().copied());
-        assert_eq!(
-            (each(&[true, false, true]), each(&[])),
-            (but(3, 1), but(0, 0))
-        );
+        assert_eq!(each(&[true; 3]).verdict, Verdict::Holds);
+        assert_eq!(each(&[true, false, true]).verdict, Verdict::DoesNotHold);
+        assert_eq!(each(&[]).verdict, Verdict::DoesNotHold);
+        assert_eq!(each(&[true, false, true]).measured, "at 2 of 3 points");
         let goal = |points, count| everywhere(points, count).as_goal().verdict;
         assert_eq!(
             [goal(3, 0), goal(3, 1), goal(0, 0)],
@@ -618,9 +613,9 @@ mod tests {
             (claim.verdict, claim.follows(), &*claim.measured),
             (Verdict::ModelOnly, Verdict::Within, "2.00 to 2.10")
         );
-        let none = Claim::not_comparable("", "", "no device").by_model();
+        let none = Claim::told("", "", "-", "no device").by_model();
         assert_eq!(none.verdict, Verdict::NotComparable);
-        let claim = Claim::not_comparable("", "4x", "it gives no time");
+        let claim = Claim::told("", "4x", "-", "it gives no time");
         assert_eq!(claim.verdict, Verdict::NotComparable);
         assert_eq!(claim.explanation().as_deref(), Some("it gives no time"));
         let claim = Claim::figure("", 2.0, 2.0).without_verdict("another load");

@@ -2,8 +2,9 @@
 use crate::engine::FileFacts;
 use crate::reproduce::prelude::*;
 
-/// The database of an engine, in about as many files as the paper's 1 GB in files of 4 MB: how
-/// accesses spread hangs on the number of levels.
+/// The database of an engine in files so small that there are several levels, on which it hangs how
+/// accesses spread: at the scale `standard` about twice as many as the paper's 1 GB has in files of
+/// 4 MB.
 pub fn base(lab: &Lab<'_>, engine: &str) -> Base {
     let file = lab.scale.pick(64 << 10, 256 << 10, 1 << 20, 4 << 20);
     Base {

@@ -75,12 +75,8 @@ fn picture(
 
 /// How many times fewer pages than RocksDB at its best, where it loses, and the picture.
 fn pressure(dir: &Path, findings: &Findings) -> Result<String> {
-    let spread = findings
-        .tables
-        .get(1)
-        .filter(|table| seeds::is_spread(table));
     let cells = findings.tables.first();
-    let cells = cells.map_or_else(Vec::new, |table| beside(table, spread));
+    let cells = cells.map_or_else(Vec::new, |table| beside(table, spread_of(findings)));
     let mut text = match cells[..] {
         [] => "RocksDB is not among these results.\n\n".to_owned(),
         _ => told(&cells),
@@ -103,6 +99,12 @@ fn pressure(dir: &Path, findings: &Findings) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+/// The ranges of the first table, where there are several seeds.
+fn spread_of(findings: &Findings) -> Option<&Report> {
+    let second = findings.tables.get(1);
+    second.filter(|table| seeds::is_spread(table))
 }
 
 /// A paragraph for each.
@@ -237,10 +239,17 @@ fn by_the_clock(_: &Path, findings: &Findings) -> Result<String> {
     let Some(table) = findings.tables.first() else {
         return Ok(String::new());
     };
+    let spread = spread_of(findings);
     let mut devices: Vec<String> = Vec::new();
-    for row in table.rows_of("engine", OURS).rows {
-        if let [device, _, percent, _, _, Cell::Number(times)] = &row[..] {
-            let told = format!("{times:.2} with {percent} %");
+    for (at, row) in table.rows.iter().enumerate() {
+        if let [device, engine, percent, _, _, Cell::Number(times)] = &row[..]
+            && engine.to_string() == OURS
+        {
+            let ends = spread.and_then(|spread| seeds::ends(spread, at, table.columns.last()?));
+            let ends = ends.map_or(String::new(), |(from, to)| {
+                format!(" ({from:.2} to {to:.2})")
+            });
+            let told = format!("{times:.2}{ends} with {percent} %");
             match devices
                 .iter_mut()
                 .find(|known| known.starts_with(&format!("{device}: ")))
@@ -254,7 +263,8 @@ fn by_the_clock(_: &Path, findings: &Findings) -> Result<String> {
         [] => String::new(),
         _ => format!(
             "By the clock, of absent keys, our default is so many times as fast as RocksDB with one Bloom filter a file \
-             ([Figure 16](results/shamba.md#shamba-figure-16)), with so much memory: {}.{}\n\n",
+             ([Figure 16](results/shamba.md#shamba-figure-16){}), with so much memory: {}.{}\n\n",
+            spread.map_or("", |_| "; medians of the seeds, and ranges"),
             devices.join("; "),
             of_memory(findings)
         ),
@@ -295,7 +305,7 @@ fn by_the_clock_beside_partitions(_: &Path, findings: &Findings) -> Result<Strin
         format!("of {keys} {}", own.collect::<Vec<_>>().join(", "))
     });
     let goals = findings.claims.iter().filter(|claim| claim.is_goal());
-    let goals = goals.map(|claim| format!("\"{}\" is {}", claim.what, claim.in_words()));
+    let goals = goals.map(|claim| format!("\"{}\" is {}", claim.what, claim.in_words_by_seed()));
     Ok(format!(
         "Beside its partitioned ribbon filters of 10 bits, one run a seed, medians \
          ([Figure 13](results/shamba.md#shamba-figure-13)): {}.{} Of our goals there {}.\n\n",
@@ -337,7 +347,7 @@ fn step(claim: &Claim) -> String {
         .measured
         .split_once(';')
         .unwrap_or((&claim.measured, ""));
-    format!("{} {points} ({})", claim.what, claim.in_words())
+    format!("{} {points} ({})", claim.what, claim.in_words_by_seed())
 }
 
 /// The claims among results that are a paper's best known figures.

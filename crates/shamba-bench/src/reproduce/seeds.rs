@@ -1,7 +1,7 @@
 //! What several runs of an experiment, each with a seed of its own, come to: medians, and the range
 //! beside them; and of a verdict that hangs on the seed, that it does. Pure functions.
 use super::Findings;
-use super::claim::{Claim, Verdict, least_of, most_of, numbers_and_rest};
+use super::claim::{Claim, Verdict, least_of, most_of, number, numbers_and_rest};
 use crate::plot::{Panel, Series};
 use crate::report::{Cell, Report, median};
 
@@ -177,7 +177,7 @@ fn claim(all: &[&Claim], first_seed: u64) -> Claim {
         ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (least, most) = (ordered[0].0, ordered[ordered.len() - 1].0);
         let mut median = ordered[ordered.len() / 2].1.clone();
-        if least < most {
+        if number(least) != number(most) {
             median.say_of_numbers(&range(least, most));
         }
         median
@@ -190,7 +190,7 @@ fn claim(all: &[&Claim], first_seed: u64) -> Claim {
             merged.measured += &format!(" (seed {first_seed})");
         }
         let (least, most) = (least_of(&lower), most_of(&upper));
-        if (least, most) != ends {
+        if [least, most].map(number) != [ends.0, ends.1].map(number) {
             merged.say_of_numbers(&format!("with some seed {}", range(least, most)));
         }
         merged
@@ -229,7 +229,7 @@ fn claim(all: &[&Claim], first_seed: u64) -> Claim {
 }
 
 fn range(least: f64, most: f64) -> String {
-    format!("{}{TO}{}", Cell::from(least), Cell::from(most))
+    number(least) + TO + &number(most)
 }
 
 #[cfg(test)]
@@ -343,8 +343,11 @@ mod tests {
             claim.by_seed,
             [Verdict::Below, Verdict::Above, Verdict::Within]
         );
-        let claim = of([(1.0, 2.0); 3]);
-        assert_eq!(&*claim.measured, "1.00 to 2.00");
+        // Nor is a range told that is shown as the ends are.
+        for apart in [0.0, 0.001] {
+            let claim = of([(1.0, 2.0), (1.0, 2.0), (1.0, 2.0 + apart)]);
+            assert_eq!(&*claim.measured, "1.00 to 2.00");
+        }
         // What is told beside the numbers stays there.
         let beside = |claim: Claim| Claim {
             measured: claim.measured + "; 3 MB",

@@ -27,7 +27,7 @@ const MAX_POSITIONS: usize = 16;
 pub(super) enum Hash {
     /// XXH3, 64 bits: the engine's.
     Xxh3,
-    /// XXH64: the paper's XXHash.
+    /// XXH64: taken for the paper's XXHash, of which it does not say which it is.
     Xxh64,
     /// MurmurHash64A, seed 0: the paper's primary one.
     Murmur64,

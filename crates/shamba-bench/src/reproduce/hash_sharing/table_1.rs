@@ -64,7 +64,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     for ((hash, paper), ns) in FUNCTIONS.into_iter().zip(times) {
         let name = format!("{} of 1 KB", hash.name());
         if let Some(paper) = paper.filter(|_| hash != Hash::Murmur64) {
-            let what = format!("{name} over MurmurHash64 (the paper: {paper} ns over {MURMUR})");
+            let papers = if hash == Hash::Xxh64 { "XXHash, " } else { "" };
+            let what =
+                format!("{name} over MurmurHash64 (the paper: {papers}{paper} ns over {MURMUR})");
             claims.push(Claim::figure(what, paper / MURMUR, ns / murmur));
         }
         rows.push((name, paper, ns));

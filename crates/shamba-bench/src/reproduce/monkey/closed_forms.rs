@@ -180,14 +180,6 @@ pub(super) fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
         lookups.push((x, [even.empty_lookup, best.empty_lookup]));
     }
     let updates = table.numbers("update pages");
-    // Where filters of the state of the art cost more than they save.
-    let (reads, least) = (table.numbers("uniform reads"), table.least("uniform reads"));
-    let least = reads.iter().position(|reads| *reads == least);
-    let harmed = least.unwrap_or(0) as f64 / f64::from(steps) * 100.0;
-    let what = "part of the buffers, by powers from a page to all memory, with which uniform filters would do better with less memory (model)";
-    let seen = format!("{harmed:.0} %");
-    let paper = "a significant portion (a quarter, our limit)";
-    let harmed = Claim::statement(what, paper, seen, harmed > 25.0);
     // As many entries in more and more levels.
     let default = trees::default(lab);
     let levels = (default.levels / 2..=default.levels).rev().step_by(2);
@@ -213,8 +205,7 @@ pub(super) fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
         "Monkey {best:.2}; uniform {even:.2}, from {first:.3} with the least buffer to {last:.3}"
     );
     let paper = "Monkey's stays, uniform's falls";
-    let stays = Claim::statement(what, paper, seen, falls && even > APART && best < APART);
-    let claims = [harmed.by_model(), stays];
+    let claim = Claim::statement(what, paper, seen, falls && even > APART && best < APART);
     let title = "Searches of an empty lookup by the size of the buffer, measured beside the model";
     let x = "buffer, power of ten of MB";
     let both = lookups.iter().map(|(x, _)| *x).zip(updates);
@@ -225,7 +216,7 @@ pub(super) fn figure_9(lab: &mut Lab<'_>) -> Result<Findings> {
         measured.panel("measured", SEARCHES, 1.0),
     ];
     let tables = [table, measured.table(title)];
-    Ok(Findings::of(trees::setting(lab), tables, panels, claims))
+    Ok(Findings::of(trees::setting(lab), tables, panels, [claim]))
 }
 
 #[cfg(test)]

@@ -65,7 +65,11 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         let each = device.read_ns() as f64 / 1e3;
         part.panel(format!("{title}, {device}"), "us per lookup", each)
     };
-    let setting = trees::setting(lab);
+    let trees = [sizes.points.first(), sizes.points.last()].into_iter();
+    let trees = trees.flatten().map(|point| point.tree);
+    let trees = trees.map(|tree| format!("{} entries of {} B", tree.entries(), tree.value + 16));
+    let trees: Vec<String> = trees.collect();
+    let setting = format!("{} (B) has {}.", trees::setting(lab), trees.join(" to "));
     let panels = vec![
         on(SataSsd, "(A) more entries, empty lookups", &entries),
         on(SataSsd, "(B) larger entries, empty lookups", &sizes),
@@ -80,7 +84,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
 /// B: larger and larger entries, of which fewer and fewer fill the buffer.
 fn by_size(lab: &mut Lab<'_>) -> Result<Curves> {
     let default = trees::default(lab);
-    // As many entries in each tree, half of what the largest other tree has.
+    // About as many entries in each tree: two levels have three quarters of what many have.
     let most = default.levels.max(3);
     let tree = |levels| FullTree {
         levels,
@@ -191,7 +195,8 @@ fn savings(absent: &Curves, existing: &Curves, by_model: f64) -> Vec<Claim> {
     let beside = bits.iter().zip(even.iter().zip(&best));
     let with_bits = beside.filter(|(bits, _)| **bits > 0.0);
     let less = with_bits.map(|(_, (even, best))| best / even <= 1.0 - TOLERANCE);
-    let what = "searches of empty lookups: Monkey's more than a tenth fewer (\"significantly\", our limit) with as many bits per key";
+    let what = "searches of empty lookups: Monkey's more than a tenth fewer (\"significantly\", our limit) with about as many bits per key (the table has \
+                them)";
     claims.push(Claim::at_each(what, less));
     let [bits, ..] = existing.each(existing.at);
     if let Some(one) = bits.iter().position(|bits| (0.5..1.5).contains(bits)) {

@@ -55,8 +55,8 @@ pub(super) fn setting(lab: &Lab<'_>) -> String {
 pub(super) fn setting_of(lab: &Lab<'_>, tree: &FullTree, paper: &str) -> String {
     format!(
         "Size ratio {} and {BITS} bits per key where nothing else is said, {} entries of {} B in {} levels, \
-         buffers of {} entries (the paper: {paper}), full merges, Bloom filters of equal \
-         memory, no cache but 64 KiB, {} lookups of each kind; in memory, searches and reads counted by the engine.",
+         buffers of {} entries (the paper: {paper}), full merges, Bloom filters of about equal \
+         memory (the tables have the bits), no cache but 64 KiB, {} lookups of each kind; in memory, searches and reads counted by the engine.",
         tree.size_ratio,
         tree.entries(),
         tree.value + 16,

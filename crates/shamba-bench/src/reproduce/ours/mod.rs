@@ -16,11 +16,12 @@ mod self_design;
 pub(crate) mod small_budgets;
 mod without_pressure;
 
+use super::Lab;
 use super::catalogue::Run;
 use super::shamba::pressure::short;
 use super::trial::{Found, Trial};
-use super::{Claim, Lab};
 use crate::Result;
+use crate::report::joined;
 
 /// What this engine claims.
 pub(super) const ALL: &[(&str, Run)] = &[
@@ -56,20 +57,15 @@ fn each(
 
 /// The names of all engines but the first.
 fn others(lab: &Lab<'_>) -> String {
-    let others = lab.engines.iter().skip(1).map(|engine| short(engine));
-    others.collect::<Vec<_>>().join(", ")
+    let others = lab.engines.iter().skip(1);
+    joined(others.map(|engine| short(engine).to_owned()))
 }
 
-/// That the first engine reads no more pages than the best of the others at a place.
-fn no_more_pages(what: impl Into<String>, sides: &[Side]) -> Claim {
-    Claim::goal_to(what, 1.0, beside_best(sides))
-}
-
-/// Pages of the first engine beside the fewest of the others.
-fn beside_best(sides: &[Side]) -> f64 {
-    let mut pages = sides.iter().map(|(_, found)| found.pages());
-    let first = pages.next().unwrap_or(f64::NAN);
-    first / pages.fold(f64::INFINITY, f64::min)
+/// A number of the first engine, over the least of the others.
+fn beside_best(sides: &[Side], of: impl Fn(&Found) -> f64) -> f64 {
+    let mut all = sides.iter().map(|(_, found)| of(found));
+    let first = all.next().unwrap_or(f64::NAN);
+    first / all.fold(f64::INFINITY, f64::min)
 }
 
 /// What a table lacks without the competitors.

@@ -90,14 +90,20 @@ pub(super) mod tests {
     pub(in crate::reproduce::ours) fn found(pages: u64) -> Found {
         let mut found = Found::default();
         found.times.operations = 1;
-        for (kind, count) in [
-            ("data_pages", pages),
-            ("index_pages", 0),
-            ("filter_pages", 0),
-        ] {
-            found.counts.insert(kind.to_owned(), count);
-        }
+        found.counts.insert("data_pages".to_owned(), pages);
         found
+    }
+
+    /// Two engines that read so many pages in a lookup, and counted so much of something.
+    pub(in crate::reproduce::ours) fn sides(
+        name: &str,
+        both: [[u64; 2]; 2],
+    ) -> [(&'static str, Found); 2] {
+        both.map(|[pages, count]| {
+            let mut found = found(pages);
+            found.counts.insert(name.to_owned(), count);
+            ("", found)
+        })
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
                     "pages": found.pages(),
                 });
             }
-            worst = worst.max(beside_best(&all));
+            worst = worst.max(beside_best(&all, Found::pages));
         }
         let title = format!("{positive} existing, memory {} KiB", memory >> 10);
         let y = "pages read per lookup";

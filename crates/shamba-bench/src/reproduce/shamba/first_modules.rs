@@ -1,8 +1,6 @@
-//! What SHaMBa-prop rests on: the first modules of all files always fit memory (sections 5.1.1 and
-//! 5.3).
+//! What SHaMBa-prop rests on: the first modules of all files always fit memory (section 5.1.1).
 use super::pressure::{Point, kib, short, short_of_memory};
 use crate::reproduce::Verdict;
-use crate::reproduce::claim::WHERE;
 use crate::reproduce::prelude::*;
 
 /// The system that reads all modules: one that skips need not hold the first of all files.
@@ -11,58 +9,52 @@ const READS_ALL: &str = "shamba-prop";
 /// The bits per key of a whole filter.
 const BITS: f64 = 10.0;
 
-/// What the paper says of a figure whose lead is the system's.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Said {
-    /// That first modules always fit memory (section 5.1.1).
-    AlwaysFit,
-    /// That it is hard to have them fit, and that the system leads all the same (section 5.3).
-    LeadsAllTheSame,
-}
+/// KB of a file's filter and of its index in the paper (Table 5).
+const PAPERS: (f64, f64) = (80.0, 32.0);
 
-/// Says of claims about the system how little memory held of the first modules of so many entries,
-/// where that was less than all of them wherever it was short; and that no verdict follows, where
-/// the paper has them always fit.
-pub(super) fn note(
-    said: Said,
-    entries: u64,
+/// How much of the budget first modules are, and how little of them memory held, where with uniform
+/// lookups, which ask for all of them, that was never all. `full` are the bytes that so many
+/// entries' filters and indexes take.
+pub(super) fn told(
+    (entries, full): (u64, u64),
     engines: &[&str],
     points: &[Point],
-    claims: &mut [Claim],
-) {
-    let Some(engine) = engines.iter().position(|engine| short(engine) == READS_ALL) else {
-        return;
+) -> Option<String> {
+    let engine = engines
+        .iter()
+        .position(|engine| short(engine) == READS_ALL)?;
+    // With less memory first modules are less in proportion, and so the same part of it.
+    let filters = BITS / 8.0 * entries as f64;
+    let held = |point: &Point| {
+        let first_kb = filters * point.percent / 100.0 / 1000.0;
+        kib(&point.found[engine], |resident| resident.filter) / first_kb * 100.0
     };
-    let part = |point: &&Point| {
-        let bits = BITS * point.percent / 100.0;
-        let first_kb = bits / 8.0 * entries as f64 / 1000.0;
-        kib(&point.found[engine], |resident| resident.filter) / first_kb
-    };
-    let parts: Vec<f64> = short_of_memory(points).iter().map(part).collect();
-    let (least, most) = (least_of(&parts), most_of(&parts));
-    if most.is_nan() || most >= 1.0 {
-        return;
-    }
-    let held = format!(
-        "wherever memory was short, filters in it, of either module, came to {:.0} to {:.0} % of the first modules' bytes at \
-         the end",
-        least * 100.0,
-        most * 100.0
-    );
+    let asks_all = |point: &&Point| point.distribution == Distribution::Uniform;
+    let short = short_of_memory(points).into_iter().filter(asks_all);
+    let held: Vec<f64> = short.map(held).collect();
+    let (least, most) = (least_of(&held), most_of(&held));
+    let (filter, index) = PAPERS;
+    let papers = filter / (filter + index) * 100.0;
+    let ours = filters / full as f64 * 100.0;
+    (most < 100.0).then(|| {
+        format!(
+            "the paper's first modules always fit memory (section 5.1.1): they have as many percent of the bits as memory has \
+             of filters and indexes, which is {papers:.0} % of it beside the paper's indexes (Table 5) and {ours:.0} % beside \
+             those here; with uniform lookups memory held {least:.0} to {most:.0} % of their bytes at the end, in filters of \
+             either module"
+        )
+    })
+}
+
+/// That no verdict follows on the system's own lead: one that others have over it would hold the
+/// more.
+pub(super) fn without_verdicts(told: &str, claims: &mut [Claim]) {
     for claim in claims {
-        // Of its own lead: one that others have over it would hold the more.
         let own = claim.what.strip_prefix(READS_ALL);
         let of_it = own.is_some_and(|rest| rest.starts_with([' ', ':'])) && !claim.is_goal();
-        *claim = match (claim.verdict, said) {
-            (Verdict::NotComparable, _) => continue,
-            _ if !of_it => continue,
-            (_, Said::AlwaysFit) => claim.clone().without_verdict(format!(
-                "the paper's first modules always fit memory (section 5.1.1); here the same budget is for all else as \
-                 well: {held}"
-            )),
-            (Verdict::DoesNotHold, _) => claim.clone().because(true, format!("{WHERE}{held}")),
-            _ => continue,
-        };
+        if of_it && claim.verdict != Verdict::NotComparable {
+            *claim = claim.clone().without_verdict(told);
+        }
     }
 }
 
@@ -79,7 +71,7 @@ mod tests {
             "shamba:shamba-prop+first={first}",
         ];
         // 10 % of memory: a bit for each of 8,000 entries is 1,000 bytes.
-        let beside = |said, filter: u64, lost: usize| {
+        let beside = |filter: u64, lost: bool| {
             let mut prop = found("filter_pages", 1);
             prop.resident = Some(Resident {
                 filter,
@@ -91,27 +83,21 @@ mod tests {
                 "shamba-prop-p: fewer reads",
                 "shamba-eq reads no more than shamba-prop",
             ];
-            let mut claims = what.map(|what| Claim::everywhere_but(what, 1, lost));
-            note(said, 8000, &engines, &points, &mut claims);
-            claims.map(|claim| (claim.verdict, claim.cause.is_some()))
+            let mut claims = what.map(|what| Claim::at_each(what, [!lost]));
+            if let Some(told) = told((8000, 12_500), &engines, &points) {
+                without_verdicts(&told, &mut claims);
+            }
+            claims
         };
-        use Said::{AlwaysFit, LeadsAllTheSame};
         use Verdict::{DoesNotHold, Holds, NotComparable};
-        let won = |said, filter| beside(said, filter, 0);
-        let holds = (Holds, false);
-        assert_eq!(won(AlwaysFit, 1000), [holds; 3]);
-        assert_eq!(won(AlwaysFit, 900), [(NotComparable, true), holds, holds]);
-        assert_eq!(won(LeadsAllTheSame, 900), [holds; 3]);
-        let verdicts = |said, filter| beside(said, filter, 1);
-        let lost = (DoesNotHold, false);
-        assert_eq!(verdicts(AlwaysFit, 1000), [lost; 3]);
-        assert_eq!(
-            verdicts(AlwaysFit, 900),
-            [(NotComparable, true), lost, lost]
-        );
-        assert_eq!(
-            verdicts(LeadsAllTheSame, 900),
-            [(DoesNotHold, true), lost, lost]
-        );
+        let verdicts = |filter, lost| beside(filter, lost).map(|claim| claim.verdict);
+        assert_eq!(verdicts(1000, false), [Holds; 3]);
+        assert_eq!(verdicts(1000, true), [DoesNotHold; 3]);
+        assert_eq!(verdicts(900, false), [NotComparable, Holds, Holds]);
+        let lost = [NotComparable, DoesNotHold, DoesNotHold];
+        assert_eq!(verdicts(900, true), lost);
+        let told = beside(900, true)[0].explanation().unwrap();
+        let parts = "71 % of it beside the paper's indexes (Table 5) and 80 % beside those here";
+        assert!(told.contains(parts) && told.contains("90 %"), "{told}");
     }
 }

@@ -31,12 +31,8 @@ pub(super) const ALL: &[(&str, Run)] = &[
     }),
     ("shamba-figure-11", |lab| over_budget::PARTITIONED.run(lab)),
     ("shamba-figure-12", |lab| over_budget::OVER_MONKEY.run(lab)),
-    ("shamba-figure-13", |lab| {
-        beside_rocksdb::over_budget(lab, true)
-    }),
-    ("shamba-figure-14", |lab| {
-        beside_rocksdb::over_budget(lab, false)
-    }),
+    ("shamba-figure-13", beside_rocksdb::over_budget),
+    ("shamba-figure-14", beside_rocksdb::over_budget),
     ("shamba-figure-15", indexes::gain_by_key_size),
     ("shamba-figure-16", beside_rocksdb::by_device),
 ];

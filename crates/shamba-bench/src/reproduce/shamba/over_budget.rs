@@ -208,14 +208,14 @@ impl Figure {
         }
         let mut claims = (self.claims)(engines, &points, &written);
         thresholds::without_verdicts(engines, &points, &mut claims);
-        let entries = lab.scale.entries();
-        let said = first_modules::Said::AlwaysFit;
-        first_modules::note(said, entries, engines, &points, &mut claims);
+        let of = (lab.scale.entries(), lab.metadata(&base(lab, engines[0]))?);
+        if let Some(told) = first_modules::told(of, engines, &points) {
+            first_modules::without_verdicts(&told, &mut claims);
+        }
         let drawn = self.drawn.iter();
         let panels = drawn.flat_map(|(y, of)| pressure::panels_of(engines, &points, y, *of));
         let mut findings = Findings {
             panels: panels.collect(),
-            notes: thresholds::notes(engines, &points),
             ..pressure::findings(setting, engines, &points, claims)
         };
         if self.as_written {
@@ -243,7 +243,7 @@ fn name_of(engines: &[&str], engine: usize) -> String {
 fn beside_the_baseline(engines: &[&str], points: &[Point], written: &[Point]) -> Vec<Claim> {
     let of = |engine: usize| {
         let name = name_of(engines, engine);
-        let short = short_by_skew(engines, engine, points, written);
+        let short = short_by_skew(engine, points, written);
         let (points, place) = (&short.judged[..], &short.place);
         let what =
             format!("{name}: more than a tenth fewer reads (\"significantly\", our limit) {place}");
@@ -261,7 +261,7 @@ fn beside_the_baseline(engines: &[&str], points: &[Point], written: &[Point]) ->
         let lost = lost(&short.skewed, Found::pages);
         let both = [
             short.with_told(fewer, &short.skewed, lost),
-            short.with_told(quicker(latency, points, pair), &told, slower),
+            short.with_told(quicker(&latency, points, pair), &told, slower),
         ];
         both.map(|claim| of_the_paper(claim, engine))
     };
@@ -291,12 +291,7 @@ struct Short<'a> {
 /// Judged are uniform lookups and the skewed ones of the paper's text, where the baseline reads at
 /// all. Our thresholds were not measured with these: of them our skewed ones are judged, with less
 /// than half of the memory, since the paper sees the benefits at smaller caches (section 5.1.1).
-fn short_by_skew<'a>(
-    engines: &[&str],
-    engine: usize,
-    points: &'a [Point],
-    written: &'a [Point],
-) -> Short<'a> {
+fn short_by_skew<'a>(engine: usize, points: &'a [Point], written: &'a [Point]) -> Short<'a> {
     let uniform = |point: &&Point| point.distribution == Distribution::Uniform;
     let (mut judged, skewed): (Vec<_>, Vec<_>) =
         short_of_memory(points).into_iter().partition(uniform);
@@ -312,10 +307,9 @@ fn short_by_skew<'a>(
         (short_of_memory(written), place)
     };
     judged.extend(written.iter().filter(|point| point.pages(0) > 0.0));
-    let (judged, read) = thresholds::judged(engines, engine, &judged);
     Short {
         judged,
-        place: read.map_or(place, str::to_owned),
+        place,
         skewed,
         written,
     }
@@ -346,7 +340,7 @@ impl Short<'_> {
 fn skipping(engines: &[&str], points: &[Point], written: &[Point]) -> Vec<Claim> {
     let of = |engine: usize| {
         let (own, all) = (name_of(engines, engine), short(engines[1]));
-        let apart = short_by_skew(engines, engine, points, written);
+        let apart = short_by_skew(engine, points, written);
         let (judged, place) = (&apart.judged, &apart.place);
         let what = format!(
             "{own} reads more than a tenth less (\"significantly\", our limit) than {all} {place}"
@@ -377,8 +371,7 @@ fn equal_reads(engines: &[&str], points: &[Point]) -> Vec<Claim> {
     let mut budgets = pressure::budgets(points);
     budgets.retain(|percent| (50.0..=100.0).contains(percent));
     let reason = "the abstract says neither which of its systems it speaks of nor beside how much memory, nor whether \
-                  an I/O is a page or a read of several, and what follows hangs on all three (where a part is the least \
-                  memory measured, less may do)";
+                  an I/O is a page or a read of several, and what follows hangs on all three";
     let each = (PAPERS.start..=RELATIVE).map(|engine| {
         let parts = budgets.iter().map(|percent| part(engine, *percent));
         let parts: Vec<f64> = parts.collect();
@@ -393,9 +386,23 @@ fn equal_reads(engines: &[&str], points: &[Point]) -> Vec<Claim> {
             "part of the memory with which {name} reads what one filter a file reads with {budgets:?} % of it, on the \
              average of pages over all panels"
         );
-        Claim::range(what, (THIRD, THIRD), &parts).without_verdict(reason)
+        let mut claim = Claim::range(what, (THIRD, THIRD), &parts).without_verdict(reason);
+        let each = budgets.iter().zip(&parts);
+        let each = each.map(|(percent, part)| format!("{part:.3}{}", at_most(points, percent * part)));
+        claim.measured += &format!("; in this order {}", joined(each));
+        claim
     });
     each.collect()
+}
+
+/// What is said of a budget that is the least measured.
+fn at_most(points: &[Point], budget: f64) -> &'static str {
+    let less = points.iter().any(|point| point.percent < budget);
+    if less {
+        ""
+    } else {
+        " (at most: less was not measured)"
+    }
 }
 
 /// The same of our default: goals of this project.
@@ -411,9 +418,7 @@ fn goals(engines: &[&str], points: &[Point]) -> Vec<Claim> {
             "{name}: part of the memory for as many reads as one filter a file at {budget} %"
         );
         let mut claim = Claim::goal_to(what, THIRD, part);
-        if !points.iter().any(|point| point.percent < budget * part) {
-            claim.measured += " (at most: less was not measured)";
-        }
+        claim.measured += at_most(points, budget * part);
         claims.push(claim);
     }
     claims
@@ -436,9 +441,7 @@ fn spread(points: &[Point], engines: Range<usize>) -> f64 {
         let pages = || engines.clone().map(|engine| point.pages(engine));
         pages().fold(0.0, f64::max) / pages().fold(f64::INFINITY, f64::min)
     };
-    let short = points.iter().filter(|point| point.percent < 100.0);
-    let logs: Vec<f64> = short.map(|point| ratio(point).ln()).collect();
-    (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
+    pressure::mean_of(&short_of_memory(points), ratio)
 }
 
 fn over_monkey(_: &[&str], points: &[Point], _: &[Point]) -> Vec<Claim> {
@@ -482,7 +485,6 @@ mod tests {
 
     #[test]
     fn the_paper_s_skew_is_judged_where_the_baseline_reads_and_ours_told() {
-        let engines = [STATE_OF_THE_ART; 6];
         let at = |distribution, percent, pages| Point {
             distribution,
             percent,
@@ -492,7 +494,7 @@ mod tests {
         let points = [uniform, at(HIGH_SKEW, 25.0, 1), at(HIGH_SKEW, 75.0, 1)];
         let written = [at(AS_WRITTEN[0], 25.0, 0), at(AS_WRITTEN[1], 25.0, 1)];
         let judged = |engine| {
-            let short = short_by_skew(&engines, engine, &points, &written);
+            let short = short_by_skew(engine, &points, &written);
             let judged = short.judged.iter().map(|point| point.distribution);
             (judged.collect::<Vec<_>>(), short.skewed.len())
         };
@@ -500,7 +502,7 @@ mod tests {
         assert_eq!(judged(PAPERS.start), (vec![uniform, AS_WRITTEN[1]], 2));
         assert_eq!(judged(RELATIVE), (vec![uniform, HIGH_SKEW], 2));
         let told = |engine| {
-            let short = short_by_skew(&engines, engine, &points, &written);
+            let short = short_by_skew(engine, &points, &written);
             let claim = Claim::everywhere("", 2, &[]);
             short.with_told(claim, &short.skewed, 1).measured
         };
