@@ -194,8 +194,8 @@ impl Shard {
 
     /// Goes on with what the cache's policy learned before a restart.
     pub(super) fn go_on(&mut self, policy: &PolicyState) {
-        self.page_frequency.go_on(policy, &policy.pages);
-        self.entries.frequency.go_on(policy, &policy.keys);
+        self.page_frequency.go_on(policy.of_pages());
+        self.entries.frequency.go_on(policy.of_keys());
         self.entries.rates.go_on(&policy.uses);
     }
 
@@ -388,7 +388,7 @@ impl Shard {
         self.accesses = self.accesses.wrapping_add(1);
         if self.accesses.is_multiple_of(REPORT) {
             policy.advance(u64::from(REPORT));
-            (self.page_frequency).advance(self.accesses, policy, &policy.pages);
+            (self.page_frequency).advance(self.accesses, policy, policy.of_pages());
             if self.entries.advance(self.accesses, policy) {
                 self.entries.fold_counters(self.bytes());
             }

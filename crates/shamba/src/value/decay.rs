@@ -32,7 +32,12 @@ const TICKS_AS_BEFORE: u32 = 2 * TICKS_PER_HALF_LIFE;
 pub(super) struct Decay {
     accesses: AtomicU64,
     next_tick: AtomicU64,
+    /// Accesses when the last tick ended, and what was left then of all of them.
+    last_tick: AtomicU64,
+    left: AtomicU64,
     ticks: AtomicU32,
+    /// Bits of an `f32`: the share of a window that has been observed.
+    observed: AtomicU32,
     /// Ticks that went by before the database was opened, as far as is known, and the blocks that
     /// were resident then.
     before: AtomicU32,
@@ -47,7 +52,10 @@ impl Decay {
         Decay {
             accesses: AtomicU64::new(0),
             next_tick: AtomicU64::new(HALF_LIFE.0 / u64::from(TICKS_PER_HALF_LIFE)),
+            last_tick: AtomicU64::new(0),
+            left: AtomicU64::new(0),
             ticks: AtomicU32::new(0),
+            observed: AtomicU32::new(0),
             before: AtomicU32::new(0),
             blocks_before: AtomicU64::new(0),
             paused: AtomicU32::new(0),
@@ -67,10 +75,21 @@ impl Decay {
         self.accesses.load(Relaxed)
     }
 
-    /// The share of a window that has been observed.
+    /// The share of a window that has been observed: what is left of all accesses, of those in a
+    /// window. Not how many ticks went by: the first are short, and windows grow as blocks come in.
+    #[inline]
     pub(super) fn observed_fraction(&self) -> f32 {
-        let half_lives = (self.all_ticks() + 1) as f32 / TICKS_PER_HALF_LIFE as f32;
-        1.0 - (-half_lives).exp2()
+        f32::from_bits(self.observed.load(Relaxed))
+    }
+
+    /// Notes what has been observed, of which so much is since the last tick.
+    fn observe(&self, since: u64) {
+        let left = self.left.load(Relaxed) + since;
+        self.set_observed((left as f64 / self.window()).min(1.0) as f32);
+    }
+
+    pub(super) fn set_observed(&self, share: f32) {
+        self.observed.store(share.to_bits(), Relaxed);
     }
 
     /// Ticks so far, with those before the database was opened.
@@ -83,6 +102,9 @@ impl Decay {
         self.before.store(ticks, Relaxed);
         self.blocks_before.store(blocks, Relaxed);
         self.next_tick.store(self.tick_length(), Relaxed);
+        let left = self.window() * f64::from(1.0 - left_after(ticks as f32));
+        self.left.store(left as u64, Relaxed);
+        self.observe(0);
     }
 
     /// The blocks that are resident, as far as the length of windows goes: at first those that are
@@ -118,7 +140,9 @@ impl Decay {
             return false;
         }
         let now = self.accesses.fetch_add(accesses, Relaxed) + accesses;
-        now >= self.next_tick.load(Relaxed) && self.tick(now)
+        let ended = now >= self.next_tick.load(Relaxed) && self.tick(now);
+        self.observe(now.saturating_sub(self.last_tick.load(Relaxed)));
+        ended
     }
 
     #[cold]
@@ -131,6 +155,9 @@ impl Decay {
         let ended = now >= due && turn.is_ok();
         if ended {
             self.ticks.fetch_add(1, Relaxed);
+            let since = now.saturating_sub(self.last_tick.swap(now, Relaxed));
+            let left = (self.left.load(Relaxed) + since) as f32 * left_after(1.0);
+            self.left.store(left as u64, Relaxed);
         }
         ended
     }
@@ -165,4 +192,47 @@ pub(crate) fn left_after(ticks: f32) -> f32 {
 pub(super) fn faded(count: u16, left: f32, tick: u16) -> u16 {
     let chance = (tick ^ count.rotate_left(8)).wrapping_mul(0x9e37) >> 8;
     (f32::from(count) * left + f32::from(chance) / 256.0) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advance(decay: &Decay, accesses: u64) {
+        (0..accesses / 32).for_each(|_| {
+            decay.advance(32);
+        });
+    }
+
+    #[test]
+    fn a_window_is_observed_by_accesses_however_many_ticks_went_by() {
+        let decay = Decay::new();
+        // The first ticks are short: two went by when the blocks come in.
+        advance(&decay, 512);
+        assert_eq!(decay.ticks(), 2);
+        decay.count_blocks(3000);
+        advance(&decay, 32);
+        assert!(decay.observed_fraction() < 600.0 / decay.window() as f32);
+        advance(&decay, 96_000);
+        let half_life = decay.observed_fraction();
+        assert!((0.4..0.6).contains(&half_life), "{half_life}");
+        advance(&decay, 960_000);
+        assert!(decay.observed_fraction() > 0.9);
+        // As many blocks again: windows are twice as long.
+        decay.count_blocks(3000);
+        advance(&decay, 32);
+        let twice = decay.observed_fraction();
+        assert!((0.45..0.55).contains(&twice), "{twice}");
+        decay.count_blocks(-5900);
+        advance(&decay, 32);
+        assert_eq!(decay.observed_fraction(), 1.0);
+    }
+
+    #[test]
+    fn what_was_observed_before_counts_by_its_ticks() {
+        let decay = Decay::new();
+        decay.begin_after(2 * TICKS_PER_HALF_LIFE, 3000);
+        let before = decay.observed_fraction();
+        assert!((before - 0.75).abs() < 0.001, "{before}");
+    }
 }

@@ -17,6 +17,7 @@ use crate::fs::BlockKind;
 fn table(modules: &[ModuleGeometry], index_pages: u32) -> (Arc<PolicyState>, PartitionStats) {
     let geometry = FilterGeometry::new(modules.into(), |_| 0, |block, _| block.into());
     let (policy, budget) = (Arc::new(PolicyState::new(1)), Budget::new(1 << 20));
+    policy.set_observed(1.0);
     let stats = PartitionStats::new(
         Arc::clone(&policy),
         &budget,
@@ -94,6 +95,7 @@ fn answer(lines: &[&str]) -> String {
                 let price: f32 = price.parse().unwrap();
                 (0..1000).for_each(|_| policy.note_marginal(price));
             }
+            ["observed", share] => policy.set_observed(share.parse().unwrap()),
             ["lru"] => policy.set_active(false),
             ["index"] => stats.set_resident(0, BlockKind::Index, 0, true),
             ["resident", number, count] => {

@@ -78,7 +78,7 @@ pub(crate) struct PageFrequency {
     learned: u32,
     /// Accesses to the shard in a window; infinite at first.
     window: f32,
-    /// The share of a window that has been observed.
+    /// So much counts of what is expected in a window.
     observed: f32,
 }
 
@@ -127,14 +127,14 @@ impl PageFrequency {
     }
 
     /// The shard had so many accesses so far: ends the half-lives that are over, and says how many.
-    /// `calibration` is of all shards.
+    /// `calibration` is of all shards; of what is expected in a window the share `observed` counts.
     pub(crate) fn advance(
         &mut self,
         accesses: u32,
         policy: &PolicyState,
-        calibration: &Calibration,
+        (calibration, observed): (&Calibration, f32),
     ) -> u32 {
-        self.observed = policy.observed_fraction();
+        self.observed = observed;
         if policy.ticks().wrapping_sub(self.ended.0) < TICKS_PER_HALF_LIFE {
             return 0;
         }
@@ -226,10 +226,10 @@ impl PageFrequency {
 
     /// Goes on with counts that gathered before a restart ([`Self::count`]), of a cache whose
     /// calibration this is.
-    pub(crate) fn go_on(&mut self, policy: &PolicyState, calibration: &Calibration) {
+    pub(crate) fn go_on(&mut self, (calibration, observed): (&Calibration, f32)) {
         self.span = LONGEST / 2.0;
         self.rates = calibration.rates(self.span / WINDOW);
-        self.observed = policy.observed_fraction();
+        self.observed = observed;
     }
 
     /// Counts `weight` accesses.

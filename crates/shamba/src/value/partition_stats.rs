@@ -127,6 +127,7 @@ impl PartitionStats {
             under_pressure: self.policy.under_pressure(),
             active: self.policy.is_active(),
             passing: self.policy.passing(),
+            observed: self.policy.observed_fraction(),
         })
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct PartitionView<'a> {
     pub(super) active: bool,
     /// Of those who lately read filter blocks from storage, the share that passed.
     pub(super) passing: f32,
+    /// The share of a window that counts, and with them values and the price, are of.
+    pub(super) observed: f32,
 }
 
 impl PartitionView<'_> {
