@@ -197,11 +197,12 @@ impl Claim {
         Self::statement(what, "at every point", seen, at == points && points > 0)
     }
 
-    /// The same as a goal of our own, which is reached or not.
+    /// The same as a goal of our own, which is reached or not; what cannot be compared stays so.
     #[must_use]
     pub fn as_goal(mut self) -> Self {
         self.verdict = match self.verdict {
             Verdict::Holds => Verdict::Met,
+            Verdict::NotComparable => Verdict::NotComparable,
             _ => Verdict::Missed,
         };
         self
@@ -592,6 +593,8 @@ mod tests {
         );
         let goal = |met| Claim::statement("", "", "", met).as_goal().verdict;
         assert_eq!([goal(true), goal(false)], [Met, Missed]);
+        let none = Claim::told("", "", "", "two sessions").as_goal();
+        assert_eq!(none.verdict, Verdict::NotComparable);
         let goals = Verdict::ALL
             .into_iter()
             .filter(|(verdict, _)| verdict.is_of_goal());

@@ -189,6 +189,13 @@ impl Journal {
         }
     }
 
+    /// Whether it was taken for another experiment than that of [`begin`](Self::begin).
+    pub(super) fn is_of_another(&self, kind: &str, asked: &impl Serialize) -> Result<bool> {
+        let name = name(&(kind.to_owned(), serde_json::to_value(asked)?))?;
+        let counted = (self.build, name);
+        Ok(self.counted.contains(&counted) && !self.own.contains(&counted))
+    }
+
     /// Keeps what was measured, since `start`.
     pub(super) fn keep<T: Serialize>(
         &mut self,
@@ -268,12 +275,14 @@ mod tests {
             assert_eq!(journal.find("speed", &1).unwrap(), Some(2.5));
             let killed = journal.find::<f64>("speed", &2);
             assert!(matches!(killed, Err(Error::Killed(_))), "{killed:?}");
+            assert!(!journal.is_of_another("speed", &1).unwrap());
             let (place, seconds) = journal.taken();
             assert_eq!(place, Some(journal.here.clone()));
             assert!(seconds > 0.0);
             journal.begin(0);
             assert_eq!(journal.taken().1, 0.0);
             // What took the time was another experiment's.
+            assert!(journal.is_of_another("speed", &1).unwrap());
             journal.find::<f64>("speed", &1).unwrap();
             assert_eq!(journal.taken().1, 0.0);
             let third = journal.find::<f64>("speed", &3);

@@ -68,7 +68,8 @@ pub struct Lab<'a> {
     /// Decides the order in which databases are loaded: the first of several seeds, so that they
     /// are loaded once.
     load_seed: u64,
-    /// The engines of the experiment that is measured.
+    /// The experiment that is measured, and its engines.
+    pub(super) experiment: &'static str,
     pub(super) engines: Vec<&'static str>,
     /// Whether 100 % of a budget is in this experiment what RocksDB would need.
     pub(super) of_rocksdb: bool,
@@ -129,6 +130,7 @@ impl<'a> Lab<'a> {
             scale,
             seed,
             load_seed: seed,
+            experiment: "",
             engines: Vec::new(),
             of_rocksdb: false,
             pace: Pace::default(),
@@ -283,8 +285,10 @@ impl<'a> Lab<'a> {
     ) -> Result<Trial> {
         let memory = (self.full_budget(&base)? as f64 * percent / 100.0) as u64;
         let trial = Trial::lookups(base, memory.max(MIN_MEMORY), positive, distribution);
+        let timed = self.pace == Pace::ByTheClock;
         Ok(Trial {
             seed: self.lookup_seed(),
+            timed_for: timed.then(|| self.experiment.to_owned()),
             ..trial.lasting(self.operations())
         })
     }
@@ -309,7 +313,28 @@ impl<'a> Lab<'a> {
 
     /// Measures the trial, unless it was measured before.
     pub fn measure(&mut self, trial: &Trial) -> Result<Found> {
-        self.measured(self.kind(), trial, |lab| lab.measure_anew(trial))
+        let found = self.measured(self.kind(), trial, |lab| lab.measure_anew(trial));
+        match found {
+            Err(Error::NotMeasured(_)) if trial.timed_for.is_some() => self.measured_before(trial),
+            found => found,
+        }
+    }
+
+    /// What there is to judge of a trial by the clock of before these were an experiment's own: the
+    /// first that asked for it measured it.
+    fn measured_before(&mut self, trial: &Trial) -> Result<Found> {
+        let shared = Trial {
+            timed_for: None,
+            ..trial.clone()
+        };
+        let kind = self.kind();
+        let timed_elsewhere = self.journal.is_of_another(kind, &shared)?;
+        let found = self.journal.find::<Found>(kind, &shared)?;
+        let found = found.ok_or_else(|| Error::NotMeasured(kind.to_owned()))?;
+        Ok(Found {
+            timed_elsewhere,
+            ..found
+        })
     }
 
     /// The same of several: at once where the experiment has them side by side, but one after the
@@ -441,5 +466,75 @@ impl<'a> Lab<'a> {
     /// An empty folder for an experiment that keeps its own databases; removed when dropped.
     pub fn scratch(&mut self) -> Result<TempDir> {
         Ok(TempDir::with_prefix_in("scratch-", self.home()?)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial() -> Trial {
+        let base = Base::standard(STATE_OF_THE_ART, 1000, 1);
+        Trial::lookups(base, MIN_MEMORY, 0.0, Distribution::Uniform)
+    }
+
+    fn timed_for(name: &str) -> Trial {
+        Trial {
+            timed_for: Some(name.to_owned()),
+            ..trial()
+        }
+    }
+
+    #[test]
+    fn what_tells_times_is_the_experiment_s_own_and_what_counts_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("measured");
+        let mut quiet = |_| {};
+        let mut lab = Lab::new(Scale::Tiny, 1, dir.path(), file, false, &mut quiet).unwrap();
+        (lab.experiment, lab.of_rocksdb) = ("figure-14", true);
+        let mut asked = |pace| {
+            lab.pace = pace;
+            let trial = lab.lookups(STATE_OF_THE_ART, 10.0, 0.0, Distribution::Uniform);
+            trial.unwrap()
+        };
+        let own = asked(Pace::ByTheClock);
+        assert_eq!(own.timed_for.as_deref(), Some("figure-14"));
+        for pace in [Pace::InTurn, Pace::SideBySide] {
+            let counted = serde_json::to_string(&asked(pace)).unwrap();
+            assert!(!counted.contains("timed_for"), "{counted}");
+        }
+        // What another experiment measured is none of its own.
+        let (kept, start) = (Ok(Found::default()), Instant::now());
+        let of_another = Trial {
+            timed_for: Some("figure-13".to_owned()),
+            ..own.clone()
+        };
+        lab.journal.keep(TRIAL, &of_another, start, &kept).unwrap();
+        assert!(lab.journal.find::<Found>(TRIAL, &own).unwrap().is_none());
+    }
+
+    #[test]
+    fn times_of_before_are_those_of_the_experiment_that_came_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("measured");
+        let (mut journal, _) = Journal::measuring(file.clone(), false).unwrap();
+        for trial in [trial(), timed_for("third")] {
+            let (kept, start) = (Ok(Found::default()), Instant::now());
+            journal.keep(TRIAL, &trial, start, &kept).unwrap();
+        }
+        let mut quiet = |_| {};
+        let mut lab = Lab::judging(Scale::Tiny, 1, &file, &mut quiet).unwrap();
+        let elsewhere = ["first", "second", "third"].map(|name| {
+            lab.journal.begin(0);
+            let twice = [0, 1].map(|_| lab.measure(&timed_for(name)).unwrap().timed_elsewhere);
+            assert_eq!(twice[0], twice[1], "{name}");
+            twice[0]
+        });
+        assert_eq!(elsewhere, [false, true, false]);
+        let other = Trial {
+            memory: 2 * MIN_MEMORY,
+            ..timed_for("first")
+        };
+        assert!(matches!(lab.measure(&other), Err(Error::NotMeasured(_))));
     }
 }

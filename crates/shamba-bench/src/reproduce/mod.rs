@@ -399,6 +399,7 @@ fn measured_with(
 ) -> Result<Findings> {
     let unknown = || Error::InvalidSetting("nothing measures it".to_owned());
     let run = experiment.run().ok_or_else(unknown)?;
+    lab.experiment = &experiment.name;
     lab.engines = experiment.engines(|family| lab.has(family));
     lab.of_rocksdb = experiment.of_rocksdb;
     lab.pace = experiment.pace;

@@ -41,6 +41,10 @@ pub struct Trial {
     /// caches of its files counts: for engines that leave caching to the system.
     #[serde(default)]
     pub contained: Option<u64>,
+    /// The experiment whose trial it is, where times are told: what stands beside each other by the
+    /// clock is measured in turns, and shared with none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_for: Option<String>,
 }
 
 /// What came out. Counts are totals over the measured operations.
@@ -75,6 +79,9 @@ pub struct Found {
     /// as well.
     #[serde(default)]
     pub files: Vec<FileFacts>,
+    /// Whether another experiment measured it, so that its times stand beside no others.
+    #[serde(skip)]
+    pub timed_elsewhere: bool,
 }
 
 /// Pages that the kernel read from storage for the process: none from a RAM disk.
@@ -156,6 +163,7 @@ impl Trial {
             seed: base.seed + 1,
             files: false,
             contained: None,
+            timed_for: None,
             base,
         }
     }
@@ -259,6 +267,7 @@ impl Measurement for Cell {
             } else {
                 Vec::new()
             },
+            timed_elsewhere: false,
         })
     }
 }
