@@ -1,7 +1,8 @@
 //! Figures 6 to 8 and 10 to 12: pages read over the budget. Each is described by a [`Figure`], and
 //! what is claimed of it.
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
-use super::pressure::{ALL, SIGNIFICANTLY_LESS, fewer, less, micros, not_less, quicker, those};
+use super::pressure::{ALL, SIGNIFICANTLY_LESS, fewer, less, micros, not_less, quicker};
+use super::pressure::{significantly_less, those};
 use super::{curves, first_modules, modules, skipped, thresholds};
 use crate::reproduce::prelude::*;
 use std::ops::Range;
@@ -60,6 +61,7 @@ pub(super) const PROPORTIONAL: Figure = Figure {
     claims: |engines, points, written| {
         let mut claims = beside_the_baseline(engines, points, written);
         claims.extend(skipping(engines, points, written));
+        claims.extend(with_second_modules(engines, points, written));
         // Beside the equal modules of Figure 6, in the same order.
         let below_half = those(points, |point| point.percent < 50.0);
         claims.extend(PAPERS.map(|engine| {
@@ -346,10 +348,9 @@ fn skipping(engines: &[&str], points: &[Point], written: &[Point]) -> Vec<Claim>
             "{own} reads more than a tenth less (\"significantly\", our limit) than {all} {place}"
         );
         let pair = (engine, 1);
-        let lost = |points| not_less(points, pair, Found::pages, SIGNIFICANTLY_LESS);
-        let places = pressure::places(&lost(judged), pair, Found::pages);
-        let claim = Claim::everywhere(what, judged.len(), &places);
-        let told = apart.with_told(claim, &apart.skewed, lost(&apart.skewed).len());
+        let claim = significantly_less(what, judged, pair, Found::pages);
+        let lost = not_less(&apart.skewed, pair, Found::pages, SIGNIFICANTLY_LESS);
+        let told = apart.with_told(claim, &apart.skewed, lost.len());
         of_the_paper(told, engine)
     };
     let every = short_of_memory(points);
@@ -359,6 +360,25 @@ fn skipping(engines: &[&str], points: &[Point], written: &[Point]) -> Vec<Claim>
         of_the_paper(claim, engine)
     });
     (2..=RELATIVE).map(of).chain(with_existing).collect()
+}
+
+/// Of partial skipping what is judged of it where it does fetch a second module, which with the
+/// printed thresholds it does at few points.
+fn with_second_modules(engines: &[&str], points: &[Point], written: &[Point]) -> Vec<Claim> {
+    let own = PAPERS.start + 1;
+    let apart = short_by_skew(own, points, written);
+    let judged = thresholds::with_second(&apart.judged, own);
+    let beside = [0, 1].map(|other| {
+        let [name, other_name] = [own, other].map(|at| short(engines[at]));
+        let what = format!(
+            "where a second module is fetched, by a lookup in 100 or more, {name}: more than a tenth fewer reads \
+             (\"significantly\", our limit) than {other_name} {}",
+            apart.place
+        );
+        significantly_less(what, &judged, (own, other), Found::pages)
+    });
+    let some = !judged.is_empty() && judged.len() < apart.judged.len();
+    beside.into_iter().filter(|_| some).collect()
 }
 
 /// The part of the memory that the paper's systems need to read what the baseline reads with half

@@ -24,6 +24,16 @@ fn reading_none<'a>(
     told.collect()
 }
 
+/// Second modules a lookup that are more than a few while memory fills.
+const MORE_THAN_FEW: f64 = 0.01;
+
+/// The points at which an engine reads second modules, more than a few.
+pub(super) fn with_second<'a>(points: &[&'a Point], engine: usize) -> Vec<&'a Point> {
+    let modules = |point: &Point| point.value(engine, |found| found.per_lookup(SECOND));
+    let fetched = |point: &&Point| modules(point) >= MORE_THAN_FEW;
+    points.iter().copied().filter(fetched).collect()
+}
+
 /// The engines that read no filters at most points, and at how many.
 pub(super) fn without_filters<'a>(engines: &[&'a str], points: &[Point]) -> Vec<(&'a str, usize)> {
     let mut told = reading_none(engines, "", &those(points, |_| true), filter_pages);
@@ -45,9 +55,14 @@ pub(super) fn without_verdicts(engines: &[&str], points: &[Point], claims: &mut 
     let halved = reading_none(engines, "-p+", &short, |found| found.per_lookup(SECOND)).into_iter();
     let halved = halved.filter(|(_, never)| *never > 0);
     let halved = halved.map(|(engine, never)| {
+        let equal = if engine.contains("-eq") {
+            " (one of equal ones has a utility of at most 0.083, and 0.1 is asked for)"
+        } else {
+            ""
+        };
         let does = format!(
-            "a second module is never fetched at {never} of {} points with less than 100 % of memory (of equal ones one has a \
-             utility of at most 0.083, and 0.1 is asked for), so that what is saved is of filters that are read by part",
+            "a second module is never fetched at {never} of {} points with less than 100 % of memory{equal}, so that what is \
+             saved is of filters that are read by part",
             short.len()
         );
         (engine, String::new(), does)
