@@ -28,8 +28,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         engines.push(rocksdb::BEST);
         notes.push(format!(
             "RocksDB has the best of {} settings in each cell: all are measured with the first \
-             seed, the {} best of the cell with the others. Where that is at an end of what was tried \
-             (bits, row cache) one beyond it might read less still. HyperClockCache and the hash index of data \
+             seed, the {} best of the cell with the others. One beyond or between those that were \
+             tried (bits, row cache) might read less still. HyperClockCache and the hash index of data \
              blocks are for time: ours-compare has them. No memory control group is set for it: what each \
              process took is in a table.",
             settings.len(),
