@@ -1,8 +1,9 @@
 //! Figures 13, 14 and 16: SHaMBa beside RocksDB itself; latency by this machine's clock, past the
 //! page cache.
+use super::clock::{by_the_clock, quicker};
 use super::pressure::short_of_memory;
 use super::pressure::{self, ALL, Grid, MEMORY, Point, SIGNIFICANTLY_LESS};
-use super::pressure::{by_the_clock, micros, quicker, short, short_budgets};
+use super::pressure::{micros, short, short_budgets};
 use super::{first_modules, thresholds};
 use crate::reproduce::prelude::*;
 

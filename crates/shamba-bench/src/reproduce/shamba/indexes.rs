@@ -1,6 +1,7 @@
 //! Table 2: how large a file's index is beside its filter. Figure 15: what modules gain by that, by
 //! the size of keys.
 use super::beside_rocksdb::OTHER_BASELINE;
+use super::clock;
 use super::pressure::{self, MEMORY, Point, micros, setting_of};
 use crate::reproduce::prelude::*;
 
@@ -78,7 +79,7 @@ const TIMES: &str = "times as fast";
 /// That the second engine is quicker than the first by more than a tenth at each of these points.
 fn faster_with_small_keys(points: &[&Point]) -> Claim {
     let pair = (1, 0);
-    pressure::by_the_clock(points, pair, |points| {
+    clock::by_the_clock(points, pair, |points| {
         let what = format!(
             "keys of {SMALL} B and less, memory under pressure: shamba-eq takes more than a tenth less time (\"significantly\", our \
              limit) than one filter a file"

@@ -2,6 +2,7 @@
 mod accesses;
 mod beside_rocksdb;
 mod causes;
+mod clock;
 pub(super) mod curves;
 mod first_modules;
 mod indexes;

@@ -1,7 +1,8 @@
 //! Figures 6 to 8 and 10 to 12: pages read over the budget. Each is described by a [`Figure`], and
 //! what is claimed of it.
+use super::clock::{quicker, told_apart};
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
-use super::pressure::{ALL, SIGNIFICANTLY_LESS, fewer, less, micros, not_less, quicker};
+use super::pressure::{ALL, SIGNIFICANTLY_LESS, fewer, less, micros, not_less};
 use super::pressure::{significantly_less, those};
 use super::{curves, first_modules, modules, skipped, thresholds};
 use crate::reproduce::prelude::*;
@@ -258,7 +259,7 @@ fn beside_the_baseline(engines: &[&str], points: &[Point], written: &[Point]) ->
             points.len() - lost(points, Found::reads),
             points.len()
         );
-        let told = pressure::told_apart(&short.skewed, pair);
+        let told = told_apart(&short.skewed, pair);
         let slower = not_less(&told, pair, micros, ALL).len();
         let lost = lost(&short.skewed, Found::pages);
         let both = [
