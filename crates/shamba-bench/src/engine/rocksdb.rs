@@ -21,7 +21,7 @@ const WORDS: [&[&str]; 16] = [
     // Filters and indexes.
     &["whole", "partitioned"],
     // Bits per key of its filters, instead of those that all engines get.
-    &["3", "4", "5", "6", "8", "10", "12", "13", "15", "20"],
+    &["3", "4", "5", "6", "7", "8", "10", "12", "13", "15", "20"],
     // No filters on the last level.
     &["hits"],
     // A hash index inside data blocks.
@@ -41,7 +41,7 @@ const WORDS: [&[&str]; 16] = [
     // Filters and indexes may have 95 % of the LRU cache before data has any of theirs.
     &["pool95"],
     // Percent of the budget for a cache of entries.
-    &["row15", "row25", "row50"],
+    &["row15", "row25", "row35", "row50"],
     &["pipelined"],
     // Snapshots are not repeatable.
     &["unordered"],
