@@ -20,6 +20,7 @@ use crate::budget::Reservation;
 use crate::fs::BlockKind;
 use crate::value::{
     MorrisCounter, PageFrequency, PartitionStats, PolicyState, counters_for, left_after,
+    observed_of_entries,
 };
 
 pub(super) use evict::Evicted;
@@ -109,6 +110,8 @@ pub(super) struct Shard {
     residents: Vec<Resident>,
     /// Accesses so far.
     pub(super) accesses: u32,
+    /// The share of a window that had been observed when these were told last.
+    observed: f32,
     random: u64,
     kinds: [KindStats; KIND_COUNT],
     pub(super) page_frequency: PageFrequency,
@@ -127,6 +130,7 @@ impl Shard {
             table: HashTable::new(),
             residents: Vec::new(),
             accesses: 0,
+            observed: 0.0,
             random: seed | 1,
             kinds: [KindStats::default(); KIND_COUNT],
             page_frequency: PageFrequency::new(),
@@ -194,8 +198,9 @@ impl Shard {
 
     /// Goes on with what the cache's policy learned before a restart.
     pub(super) fn go_on(&mut self, policy: &PolicyState) {
-        self.page_frequency.go_on(policy.of_pages());
-        self.entries.frequency.go_on(policy.of_keys());
+        self.page_frequency.go_on(&policy.pages);
+        self.entries.frequency.go_on(&policy.keys);
+        self.observed = policy.observed_fraction();
         self.entries.rates.go_on(&policy.uses);
     }
 
@@ -382,13 +387,26 @@ impl Shard {
         }
     }
 
+    /// What a data page is worth that was used last so many accesses to this shard ago, in page
+    /// reads per window: as much of what is expected as was observed of a window, of which the
+    /// counts are that say what parts of filters and indexes are worth.
+    pub(super) fn value_of_page(&self, hash: u64, rest: u32) -> f32 {
+        self.observed * self.page_frequency.value_of(hash, rest)
+    }
+
+    /// The share that counts of what is expected of entries.
+    pub(super) fn observed_of_entries(&self) -> f32 {
+        observed_of_entries(self.observed)
+    }
+
     /// Counts an access, and tells the cache's policy now and then.
     #[inline]
     pub(super) fn advance(&mut self, policy: &PolicyState) -> u32 {
         self.accesses = self.accesses.wrapping_add(1);
         if self.accesses.is_multiple_of(REPORT) {
             policy.advance(u64::from(REPORT));
-            (self.page_frequency).advance(self.accesses, policy, policy.of_pages());
+            (self.page_frequency).advance(self.accesses, policy, &policy.pages);
+            self.observed = policy.observed_fraction();
             if self.entries.advance(self.accesses, policy) {
                 self.entries.fold_counters(self.bytes());
             }

@@ -325,7 +325,7 @@ fn data_pages_count_for_what_was_seen_of_a_window() {
         }
         // Shards tell their accesses now and then.
         if shard.accesses.is_multiple_of(32) {
-            of_all.push(shard.page_frequency.value_of(7, 0) / (left + since));
+            of_all.push(shard.value_of_page(7, 0) / (left + since));
         }
     }
     assert!(of_all.len() > 20 && of_all[0] > 0.0);

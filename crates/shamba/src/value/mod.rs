@@ -45,4 +45,4 @@ pub(crate) use page_frequency::{PageFrequency, counters_for};
 pub(crate) use partition_stats::PartitionStats;
 pub(crate) use policy_state::PolicyState;
 pub(crate) use rejections::{ColumnEvidence, Outcome, last_of};
-pub(crate) use use_rates::{MOST_USES, UseRates};
+pub(crate) use use_rates::{MOST_USES, UseRates, observed_of_entries};

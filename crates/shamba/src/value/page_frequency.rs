@@ -78,8 +78,6 @@ pub(crate) struct PageFrequency {
     learned: u32,
     /// Accesses to the shard in a window; infinite at first.
     window: f32,
-    /// So much counts of what is expected in a window.
-    observed: f32,
 }
 
 impl PageFrequency {
@@ -122,19 +120,17 @@ impl PageFrequency {
             ended: (0, 0),
             learned: 0,
             window: f32::INFINITY,
-            observed: 0.0,
         }
     }
 
     /// The shard had so many accesses so far: ends the half-lives that are over, and says how many.
-    /// `calibration` is of all shards; of what is expected in a window the share `observed` counts.
+    /// `calibration` is of all shards.
     pub(crate) fn advance(
         &mut self,
         accesses: u32,
         policy: &PolicyState,
-        (calibration, observed): (&Calibration, f32),
+        calibration: &Calibration,
     ) -> u32 {
-        self.observed = observed;
         if policy.ticks().wrapping_sub(self.ended.0) < TICKS_PER_HALF_LIFE {
             return 0;
         }
@@ -174,7 +170,7 @@ impl PageFrequency {
     /// The accesses to expect in a window of what would have had `expected`, had it not rested for
     /// so many accesses to the shard.
     pub(crate) fn at_rest(&self, expected: f32, rest: u32) -> f32 {
-        self.observed * after_rest(expected, rest as f32 / self.window)
+        after_rest(expected, rest as f32 / self.window)
     }
 
     /// The number of counters.
@@ -226,10 +222,9 @@ impl PageFrequency {
 
     /// Goes on with counts that gathered before a restart ([`Self::count`]), of a cache whose
     /// calibration this is.
-    pub(crate) fn go_on(&mut self, (calibration, observed): (&Calibration, f32)) {
+    pub(crate) fn go_on(&mut self, calibration: &Calibration) {
         self.span = LONGEST / 2.0;
         self.rates = calibration.rates(self.span / WINDOW);
-        self.observed = observed;
     }
 
     /// Counts `weight` accesses.

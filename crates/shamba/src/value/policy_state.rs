@@ -161,27 +161,16 @@ impl PolicyState {
         self.decay.ticks()
     }
 
-    /// The share of a window that has been observed.
-    pub(super) fn observed_fraction(&self) -> f32 {
+    /// The share of a window that has been observed. Visits to partitions are of what was observed
+    /// of a window, and so is the price; what is expected of data pages is of a whole one, and must
+    /// not count for more at first.
+    pub(crate) fn observed_fraction(&self) -> f32 {
         self.decay.observed_fraction()
-    }
-
-    /// What counts of accesses to data pages mean, and the share of it that counts. Visits to
-    /// partitions are of what was observed of a window, and so is the price; what is expected of
-    /// pages is of a whole one, and must not count for more at first.
-    pub(crate) fn of_pages(&self) -> (&Calibration, f32) {
-        (&self.pages, self.observed_fraction())
-    }
-
-    /// The same of lookups of keys, all of which counts: it is little at first, and of an entry
-    /// that is not held it is never learned what it is worth.
-    pub(crate) fn of_keys(&self) -> (&Calibration, f32) {
-        (&self.keys, 1.0)
     }
 
     /// Has a share of a window be observed until time goes on.
     #[cfg(test)]
-    pub(super) fn set_observed(&self, share: f32) {
+    pub(crate) fn set_observed(&self, share: f32) {
         self.decay.set_observed(share);
     }
 

@@ -14,6 +14,19 @@ pub(crate) const MOST_USES: u8 = 15;
 /// is read where lookups are skewed, with double up to 5 %.
 const GATHERED: f32 = 4.0;
 
+/// What is expected of entries counts from this part of a window on as if all of it had been
+/// observed. What is expected of pages and of parts of filters counts for what was observed, and
+/// entries are known sooner: each was asked for when it came in. With all of a window 2 % more is
+/// read in the first 10,000 skewed lookups with a tenth of the memory for filters and indexes; with
+/// a quarter of one 1 % more in the 30,000 after 30,000, and if all counts at once 3 %, since
+/// entries then take the place of filters that are read again.
+const KNOWN_FROM: f32 = 0.5;
+
+/// The share that counts of what is expected of entries, where so much of a window was observed.
+pub(crate) fn observed_of_entries(observed: f32) -> f32 {
+    (observed / KNOWN_FROM).min(1.0)
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct UseRates {

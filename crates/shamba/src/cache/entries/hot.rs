@@ -450,7 +450,7 @@ impl HotEntries {
 
     /// The shard had so many accesses so far; says whether a half-life is over.
     pub(in crate::cache) fn advance(&mut self, accesses: u32, policy: &PolicyState) -> bool {
-        let ended = self.frequency.advance(accesses, policy, policy.of_keys());
+        let ended = self.frequency.advance(accesses, policy, &policy.keys);
         for _ in 0..ended.min(HALVED_AT_ONCE) {
             self.end_half_life(policy);
         }

@@ -29,6 +29,7 @@ use super::shard::{Evicted, Shard};
 use crate::base::digest::KeyDigest;
 use crate::base::key::SeqNo;
 use crate::budget::{Role, Shortage};
+use crate::value::observed_of_entries;
 pub(crate) use hot::HeldEntry;
 pub(super) use hot::{EntryView, HotEntries};
 use hot::{NewEntry, beside_group};
@@ -219,10 +220,9 @@ impl BlockCache {
     ) -> Candidate {
         let hash = space.id.hash(digest);
         let shard = self.shard(hash).lock();
-        let expected = shard.entries.rates.expected(uses);
         Candidate {
             hash,
-            expected: shard.entries.frequency.at_rest(expected, 0),
+            expected: shard.entries.rates.expected(uses),
             cost: saves,
             uses: Some(uses),
         }
@@ -248,7 +248,8 @@ impl BlockCache {
         let Some((size, bytes)) = entry.size().zip(entry.bytes()) else {
             return false;
         };
-        let density = of.expected * entry.saves() / bytes as f32;
+        let observed = observed_of_entries(self.policy.observed_fraction());
+        let density = observed * of.expected * entry.saves() / bytes as f32;
         // What is in memory turned most absent keys away for nothing.
         if of.cost == 0.0 || density <= self.policy.price() {
             return false;
@@ -491,6 +492,44 @@ mod tests {
             look_up(&cache, &other, b"key", None);
         }
         assert!(counters() <= 2 * few, "{few} {} of {many}", counters());
+    }
+
+    /// Both what an entry is worth that is held, and one that is offered.
+    #[test]
+    fn what_is_expected_of_entries_counts_as_half_a_window_is_observed() {
+        let (_, cache) = cache();
+        let space = cache.entry_space(0);
+        let epoch = space.epoch().unwrap();
+        let offer = |key: &[u8; 3]| {
+            let mut candidate = cache.candidate(&space, KeyDigest::of(key), (1, 1.0));
+            candidate.uses = None;
+            cache.offer_entry((&space, epoch), candidate, key, Some(b"value"))
+        };
+        assert!(offer(b"one"));
+        let mut of_all = Vec::new();
+        for number in 0..800u32 {
+            ask(&cache, &space, epoch, &number.to_be_bytes());
+            let mut shard = cache.shards[0].lock();
+            // Shards are told now and then how much it is.
+            if shard.accesses.is_multiple_of(32) {
+                let part = (2.0 * cache.policy.observed_fraction()).min(1.0);
+                of_all.push(shard.least(replacement(&cache.policy)) / part);
+            }
+        }
+        assert!(cache.policy.observed_fraction() > 0.4 && of_all.len() > 20);
+        let same = |worth: &f32| *worth > 0.0 && (worth / of_all[0] - 1.0).abs() < 0.01;
+        assert!(of_all.iter().all(same), "{of_all:?}");
+        for (price, offers) in [
+            (0.75, [(b"two", 0.35, false), (b"six", 0.4, true)]),
+            (0.95, [(b"ten", 0.45, false), (b"end", 0.5, true)]),
+            (1.05, [(b"all", 0.5, false), (b"any", 1.0, false)]),
+        ] {
+            (0..1000).for_each(|_| cache.policy.note_marginal(price * of_all[0]));
+            for (key, observed, taken) in offers {
+                cache.policy.set_observed(observed);
+                assert_eq!(offer(key), taken, "{observed} at {price}");
+            }
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn rank_of(part: PartValue, columns: u8, len: usize) -> Rank {
 
 /// The rank of a data block, last used so many accesses to this shard ago.
 fn rank_of_data(shard: &Shard, hash: u64, len: usize, rest: u32) -> Rank {
-    let value = shard.page_frequency.value_of(hash, rest);
+    let value = shard.value_of_page(hash, rest);
     Rank {
         value: value / (len + BLOCK_OVERHEAD) as f32,
         columns_left: 0,
@@ -89,7 +89,8 @@ impl Ranking for ByExpectedReads {
         let rest = shard.accesses.wrapping_sub(entry.used);
         let entries = &shard.entries;
         let expected = entries.rates.expected(entry.uses);
-        entries.frequency.at_rest(expected, rest) * entry.saves() / entry.bytes() as f32
+        let expected = shard.observed_of_entries() * entries.frequency.at_rest(expected, rest);
+        expected * entry.saves() / entry.bytes() as f32
     }
 }
 

@@ -199,6 +199,7 @@ impl LevelCounters {
     /// Counts a visit of a table of `level` that is over: whether it found the key, or `None` if it
     /// failed. It weighs `weight` where it is of the sample, else nothing. `skipped` are the
     /// modules of which it probed nothing.
+    #[inline]
     pub(in crate::db) fn record(
         &self,
         level: usize,

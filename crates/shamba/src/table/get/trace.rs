@@ -175,6 +175,7 @@ impl Get<'_> {
 
     /// Notes in a visit that was just begun how likely a key that is not there comes to be searched
     /// for, as the model has it.
+    #[inline]
     pub(crate) fn forecast(&mut self) {
         let (partition, reads) = (self.state.partition as u32, self.state.reads);
         let stats = self.table.partition_stats();
