@@ -15,11 +15,11 @@ pub(crate) const MOST_USES: u8 = 15;
 const GATHERED: f32 = 4.0;
 
 /// What is expected of entries counts from this part of a window on as if all of it had been
-/// observed. What is expected of pages and of parts of filters counts for what was observed, and
-/// entries are known sooner: each was asked for when it came in. With all of a window 2 % more is
-/// read in the first 10,000 skewed lookups with a tenth of the memory for filters and indexes; with
-/// a quarter of one 1 % more in the 30,000 after 30,000, and if all counts at once 3 %, since
-/// entries then take the place of filters that are read again.
+/// observed; what is expected of pages, and what parts of filters are worth, is of what was
+/// observed. A middle way that was found by trying (docs/policy.md), of keys that all exist, under
+/// skew, with a tenth of the memory for filters and indexes. With all of a window 2 % more is read
+/// in the first 10,000 lookups; with a quarter of one 1 % more in the 30,000 after 30,000, and if
+/// all counts at once 3 %: entries then take the place of filters, which are read again.
 const KNOWN_FROM: f32 = 0.5;
 
 /// The share that counts of what is expected of entries, where so much of a window was observed.
