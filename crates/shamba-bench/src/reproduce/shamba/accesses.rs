@@ -2,7 +2,7 @@
 use super::modules::passing;
 use super::pressure::{HIGH_SKEW, LOW_SKEW, setting_of};
 use crate::engine::FileFacts;
-use crate::reproduce::claim::WHERE;
+use crate::reproduce::claim::{TOLERANCE, WHERE};
 use crate::reproduce::files::{self, below_level_0, cumulative, files_with};
 use crate::reproduce::prelude::*;
 use crate::workload::Chooser;
@@ -165,14 +165,17 @@ pub(super) fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
     let rates = passing(&BITS)?;
     let mut table =
         Report::titled("Modules by their utility (data reads per lookup that they save)");
-    let mut ranges: [Vec<f64>; LEFT_OUT.len()] = Default::default();
+    let mut ranges = Vec::new();
+    // With no lookup empty, of those that ask the most useful module's file, the share in vain.
+    let mut in_vain = f64::NAN;
     // First modules of the last share, where all lookups are empty.
     let mut above = (0, 0);
     let mut largest = vec![0.0f64; rates.len()];
     for empty in EMPTY {
         let found = files::measure(lab, base.clone(), 1.0 - empty, Distribution::Uniform)?;
         let mut utilities = vec![Vec::new(); rates.len()];
-        for file in below_level_0(&found.files) {
+        let files = below_level_0(&found.files);
+        for file in &files {
             let (access, positive) = (file.access, file.positive);
             let mut passing = 1.0;
             for (module, rate) in rates.iter().enumerate() {
@@ -181,29 +184,22 @@ pub(super) fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
                 passing *= rate;
             }
         }
+        let first = &utilities[0];
+        ranges.push(most_of(first) - least_of(first));
+        if empty == 0.0 {
+            let most = first.iter().position(|saved| *saved == most_of(first));
+            in_vain = most.map_or(f64::NAN, |at| 1.0 - files[at].positive);
+        }
         for (module, of) in utilities.iter_mut().enumerate() {
             of.sort_by(f64::total_cmp);
             histogram(&mut table, empty, module, of);
             largest[module] = largest[module].max(of.last().copied().unwrap_or(0.0));
         }
         let first = &utilities[0];
-        for (ranges, part) in ranges.iter_mut().zip(LEFT_OUT) {
-            ranges.push(range_without(first, part));
-        }
         let at_least = |least: f64| first.len() - first.partition_point(|saved| *saved < least);
         above = (at_least(FIRST_THRESHOLD), at_least(f64::MIN_POSITIVE));
     }
     let panels = plot::of_report(&table, "module", "empty share", "utility at least", ABOVE);
-    let what = "the range of first modules' utilities widens with the share of empty lookups";
-    let each = ranges.iter().zip(LEFT_OUT);
-    let seen =
-        each.map(|(range, part)| format!("without a part of {part} on each side {range:.3?}"));
-    let seen = format!("for empty shares {EMPTY:?}: {}", joined(seen));
-    let widens = |range: &Vec<f64>| range.is_sorted_by(|narrower, wider| narrower < wider);
-    let widening = ranges.iter().filter(|range| widens(range)).count();
-    let hangs = "it hangs on how much of the ends is left out, of which the paper says nothing";
-    let widens = Claim::statement(what, "yes", seen, widening == LEFT_OUT.len());
-    let widens = widens.unless((1..LEFT_OUT.len()).contains(&widening), hangs);
     let what =
         "a utility of 0.2 separates first modules of no use from the others (all lookups empty)";
     let (kept, useful) = above;
@@ -213,21 +209,24 @@ pub(super) fn utilities(lab: &mut Lab<'_>) -> Result<Findings> {
         largest[0], largest[1]
     );
     let separates = Claim::statement(what, "yes", seen, kept == useful);
-    let claims = [widens, separates.because(true, place)];
+    let claims = [widening(&ranges, in_vain), separates.because(true, place)];
     let setting = setting_of(lab, &base);
     Ok(Findings::of(setting, [table], panels, claims))
 }
 
-/// The parts of values that are left out at each end of a range: of all one file decides.
-const LEFT_OUT: [f64; 3] = [0.0, 0.05, 0.25];
-
-/// How far apart ascending values are, without so large a part of the lowest and of the highest.
-fn range_without(ascending: &[f64], part: f64) -> f64 {
-    let left_out = (ascending.len() as f64 * part) as usize;
-    match &ascending[left_out..ascending.len() - left_out] {
-        [least, .., most] => most - least,
-        _ => 0.0,
-    }
+/// That a range widens by more than a tenth, and nowhere narrows by as much. It can widen by what
+/// of the lookups of the most useful module's file is not in vain from the first.
+fn widening(ranges: &[f64], in_vain: f64) -> Claim {
+    let what = "the range of first modules' utilities widens with the share of empty lookups, by more than a tenth (our limit)";
+    let seen = format!("for empty shares {EMPTY:?}: {ranges:.3?}");
+    let narrows = |two: &[f64]| two[1] < (1.0 - TOLERANCE) * two[0];
+    let widens = ranges[ranges.len() - 1] > (1.0 + TOLERANCE) * ranges[0];
+    let claim = Claim::statement(what, "yes", seen, widens && !ranges.windows(2).any(narrows));
+    let alike = format!(
+        "where no lookup is empty {in_vain:.3} of those that ask the most useful module's file are in vain all the same, so \
+         that the range cannot widen by a tenth"
+    );
+    claim.unless(in_vain * (1.0 + TOLERANCE) > 1.0, alike)
 }
 
 /// The part of modules that are at least as useful.
@@ -270,12 +269,15 @@ mod tests {
     }
 
     #[test]
-    fn ranges_leave_their_ends_out() {
-        let values: Vec<f64> = (0..20).map(|i| f64::from(i * i)).collect();
-        let ranges = LEFT_OUT.map(|part| range_without(&values, part));
-        assert_eq!(ranges, [361.0, 323.0, 171.0]);
-        assert_eq!(range_without(&[], 0.25), 0.0);
-        assert_eq!(range_without(&[1.0, 2.0], 0.5), 0.0);
+    fn a_range_is_to_widen_where_more_lookups_can_be_in_vain() {
+        use crate::reproduce::Verdict::{DoesNotHold, Holds, NotComparable};
+        let judged = |ranges: &[f64], in_vain| widening(ranges, in_vain).verdict;
+        assert_eq!(judged(&[1.0, 0.95, 1.2], 0.8), Holds);
+        assert_eq!(judged(&[1.0, 1.05, 1.08], 0.8), DoesNotHold);
+        assert_eq!(judged(&[1.0, 1.4, 1.2], 0.8), DoesNotHold);
+        for last in [0.5, 1.2] {
+            assert_eq!(judged(&[1.0, last], 0.95), NotComparable);
+        }
     }
 
     #[test]

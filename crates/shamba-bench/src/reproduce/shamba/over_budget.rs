@@ -1,10 +1,11 @@
 //! Figures 6 to 8 and 10 to 12: pages read over the budget. Each is described by a [`Figure`], and
 //! what is claimed of it.
 use super::clock::{quicker, told_apart};
+use super::modules::{self, ALL_READ};
 use super::pressure::{self, DISTRIBUTIONS, Grid, Measure, Point, short, short_of_memory};
 use super::pressure::{ALL, SIGNIFICANTLY_LESS, fewer, less, micros, not_less};
 use super::pressure::{significantly_less, those};
-use super::{curves, first_modules, modules, skipped, thresholds};
+use super::{curves, first_modules, skipped, thresholds};
 use crate::reproduce::prelude::*;
 use std::ops::Range;
 
@@ -113,8 +114,8 @@ const AS_WRITTEN: [Distribution; 2] = [Distribution::NormalKeys(5.0), Distributi
 pub(super) const SKIPPED_MODULES: Figure = Figure {
     base: modules::base,
     claims: |engines, points, _| {
-        let all = spread(points, 0..ALL_READ);
-        let skipped = spread(points, ALL_READ..engines.len());
+        let all = modules::spread(points, 0..ALL_READ);
+        let skipped = modules::spread(points, ALL_READ..engines.len());
         let what = "skipping lessens what the number of modules does (most over least pages of 1, 2, 3, 7 \
                     modules, mean where memory is short)";
         let seen = format!("{skipped:.2} times with skipping, {all:.2} without");
@@ -130,9 +131,6 @@ pub(super) const SKIPPED_MODULES: Figure = Figure {
     ..UNIFORM
 };
 
-/// How many of them read all modules.
-const ALL_READ: usize = 4;
-
 pub(super) const ALL_MODULES: Figure = Figure {
     claims: |_, points, _| {
         let (empty, existing): (Vec<&Point>, Vec<&Point>) =
@@ -140,8 +138,8 @@ pub(super) const ALL_MODULES: Figure = Figure {
         let existing_keys =
             "lookups of which half or all find a key (the paper names no share of them): the same";
         vec![
-            falling(&empty, "empty lookups: the more modules the fewer reads"),
-            falling(&existing, existing_keys),
+            modules::falling(&empty, "empty lookups: the more modules the fewer reads"),
+            modules::falling(&existing, existing_keys),
         ]
     },
     ..SKIPPED_MODULES
@@ -443,26 +441,6 @@ fn goals(engines: &[&str], points: &[Point]) -> Vec<Claim> {
         claims.push(claim);
     }
     claims
-}
-
-/// That pages fall from number to number of modules.
-fn falling(points: &[&Point], what: &str) -> Claim {
-    let pages = |point: &Point| -> Vec<f64> { (0..ALL_READ).map(|at| point.pages(at)).collect() };
-    let falls = |point: &Point| pages(point).is_sorted_by(|fewer, more| fewer > more);
-    let rises = points.iter().filter(|point| !falls(point));
-    let rises = rises.map(|point| format!("{} {:.3?}", point.place(), pages(point)));
-    let rises: Vec<String> = rises.collect();
-    Claim::everywhere(format!("{what} (1, 2, 3, 7 modules)"), points.len(), &rises)
-}
-
-/// How much the number of modules matters: for each point, the most over the least pages; the
-/// geometric mean over points where memory is short.
-fn spread(points: &[Point], engines: Range<usize>) -> f64 {
-    let ratio = |point: &Point| {
-        let pages = || engines.clone().map(|engine| point.pages(engine));
-        pages().fold(0.0, f64::max) / pages().fold(f64::INFINITY, f64::min)
-    };
-    pressure::mean_of(&short_of_memory(points), ratio)
 }
 
 fn over_monkey(_: &[&str], points: &[Point], _: &[Point]) -> Vec<Claim> {
