@@ -137,11 +137,6 @@ impl Found {
         });
         ns / 1000.0
     }
-
-    /// Bytes of tables written.
-    pub fn table_bytes(&self) -> u64 {
-        self.count("flush_bytes") + self.count("compaction_bytes_written")
-    }
 }
 
 /// The median of a number that trials found.

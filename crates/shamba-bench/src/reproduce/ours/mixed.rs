@@ -1,5 +1,5 @@
 //! Lookups while the tree is written to and compacted, under little memory.
-use super::{Side, beside_best, each, others};
+use super::{each, no_more_beside_compaction, others};
 use crate::reproduce::prelude::*;
 use crate::reproduce::shamba::pressure::full_memory;
 
@@ -58,7 +58,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             }
             let others = others(lab);
             let what = format!("{workload}: pages beside the best of {others} at {percent} %");
-            claims.push(no_more_pages(what, &all));
+            claims.push(no_more_beside_compaction(what, &all, Found::pages));
         }
         lab.note(workload);
     }
@@ -77,32 +77,4 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Findings> {
         table.most(WRITES)
     );
     Ok(Findings::of(setting, [table], panels, claims).noting(vec![note]))
-}
-
-/// That our lookups read no more pages than the best of the others: where every engine compacted
-/// files meanwhile.
-fn no_more_pages(what: String, sides: &[Side]) -> Claim {
-    let compacted = |side: &Side| side.1.count("compactions") > 0;
-    let claim = Claim::goal_to(what, 1.0, beside_best(sides, Found::pages));
-    let idle = "not every engine compacted files meanwhile: so little was written (the table)";
-    claim.unless(!sides.iter().all(compacted), idle)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::rocksdb::tests::sides;
-    use super::*;
-    use crate::reproduce::Verdict::{Met, Missed, NotComparable};
-
-    #[test]
-    fn lookups_beside_no_compaction_have_no_verdict() {
-        let judged = |ours, theirs| {
-            let sides = sides("compactions", [ours, theirs]);
-            no_more_pages(String::new(), &sides).verdict
-        };
-        assert_eq!(judged([2, 1], [3, 1]), Met);
-        assert_eq!(judged([3, 1], [2, 1]), Missed);
-        assert_eq!(judged([2, 0], [3, 1]), NotComparable);
-        assert_eq!(judged([2, 1], [3, 0]), NotComparable);
-    }
 }

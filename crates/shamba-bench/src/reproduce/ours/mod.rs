@@ -16,10 +16,10 @@ mod self_design;
 pub(crate) mod small_budgets;
 mod without_pressure;
 
-use super::Lab;
 use super::catalogue::Run;
 use super::shamba::pressure::short;
 use super::trial::{Found, Trial};
+use super::{Claim, Lab};
 use crate::Result;
 use crate::report::joined;
 
@@ -68,9 +68,37 @@ fn beside_best(sides: &[Side], of: impl Fn(&Found) -> f64) -> f64 {
     first / all.fold(f64::INFINITY, f64::min)
 }
 
+/// That a number of ours is no more than the least of the others', where every engine compacted
+/// files meanwhile.
+fn no_more_beside_compaction(what: String, sides: &[Side], of: impl Fn(&Found) -> f64) -> Claim {
+    let compacted = |side: &Side| side.1.count("compactions") > 0;
+    let claim = Claim::goal_to(what, 1.0, beside_best(sides, of));
+    let idle = "not every engine compacted files meanwhile: so little was written (the table)";
+    claim.unless(!sides.iter().all(compacted), idle)
+}
+
 /// What a table lacks without the competitors.
 fn missing(lab: &Lab<'_>) -> Vec<String> {
     const MISSING: &str = "RocksDB is not in this build (--features rocksdb): compared with the papers' systems only.";
     let is_missing = rocksdb::settings(lab).is_empty();
     is_missing.then(|| MISSING.to_owned()).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rocksdb::tests::sides;
+    use super::*;
+    use crate::reproduce::Verdict::{Met, Missed, NotComparable};
+
+    #[test]
+    fn what_is_read_beside_no_compaction_has_no_verdict() {
+        let judged = |ours, theirs| {
+            let sides = sides("compactions", [ours, theirs]);
+            no_more_beside_compaction(String::new(), &sides, Found::pages).verdict
+        };
+        assert_eq!(judged([2, 1], [3, 1]), Met);
+        assert_eq!(judged([3, 1], [2, 1]), Missed);
+        assert_eq!(judged([2, 0], [3, 1]), NotComparable);
+        assert_eq!(judged([2, 1], [3, 0]), NotComparable);
+    }
 }
