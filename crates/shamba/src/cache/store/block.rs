@@ -226,11 +226,13 @@ impl Block {
         if !self.is_unshared() {
             return false;
         }
+        let Some(better) = header.store.take_better(header.place()) else {
+            return false;
+        };
         let store = Arc::clone(&header.store);
-        match store.take_better(header.place()) {
-            None => return false,
-            Some(Better::Elsewhere(piece)) => self.move_to(&store, piece),
-            Some(Better::Below { slots, bytes }) => self.move_down(&store, slots, bytes),
+        match better {
+            Better::Elsewhere(piece) => self.move_to(&store, piece),
+            Better::Below { slots, bytes } => self.move_down(&store, slots, bytes),
         }
         true
     }

@@ -8,7 +8,8 @@
 
 use std::ptr::NonNull;
 
-use super::layout::{SpanId, UNIT};
+use super::frames::Partial;
+use super::layout::UNIT;
 use crate::base::pages::Pages;
 use crate::fs::PAGE;
 
@@ -29,10 +30,8 @@ pub(super) struct Frame([u8; PAGE]);
 /// A span of frames that is cut into slots, as far as it is known to its first frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Span {
-    /// Where it is in the list of those with free slots of its size.
+    /// Where it is in the list of those with free slots of its size; [`Span::FULL`]: it has none.
     pub(super) at: u32,
-    /// A bit for each free slot.
-    pub(super) free: u32,
     /// The size of a slot.
     pub(super) units: u16,
     /// Whether it was cut when there were many of this size.
@@ -40,6 +39,9 @@ pub(super) struct Span {
 }
 
 impl Span {
+    /// The place of a span without free slots.
+    pub(super) const FULL: u32 = u32::MAX;
+
     /// Bytes of a slot.
     pub(super) fn bytes(self) -> u64 {
         u64::from(self.units) * UNIT as u64
@@ -68,7 +70,7 @@ impl Chunk {
     /// What a chunk takes beside its frames: what is known of its spans, and its places in lists,
     /// which have room for twice as many.
     pub(super) const OVERHEAD: u64 = (FRAMES as usize
-        * (size_of::<Span>() + 2 * size_of::<SpanId>())
+        * (size_of::<Span>() + 2 * size_of::<Partial>())
         + 2 * size_of::<Chunk>()) as u64;
 
     pub(super) fn new() -> Self {

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use super::chunk::{Chunk, MOST_RUN, Span};
+use super::chunk::{Chunk, FRAMES, MOST_RUN, Span};
 use super::layout::{HEADER, SpanId};
 use super::size::{Cut, FEW_SPANS, MOST_UNITS, Size, cut};
 use crate::budget::Reservation;
@@ -44,7 +44,7 @@ pub(super) struct Frames {
     /// Numbers of chunks that were given back.
     vacant: Vec<u32>,
     /// Spans with free slots, by the units of a slot.
-    partial: [Vec<SpanId>; MOST_UNITS + 1],
+    partial: [Vec<Partial>; MOST_UNITS + 1],
     /// Spans by the units of a slot.
     spans: [u32; MOST_UNITS + 1],
     /// Frames that are free and resident.
@@ -58,6 +58,31 @@ pub(super) struct Frames {
     next_idle: usize,
     /// What is resident beside the pieces that are taken.
     pub(super) spare: Reservation,
+}
+
+/// A span with free slots. These are known here and not with the span itself, for whoever compares
+/// spans to see many of them side by side.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Partial {
+    /// The number of its chunk, and in the lower bits its first frame.
+    place: u32,
+    /// A bit for each free slot.
+    free: u32,
+}
+
+/// Bits of the number of a frame in a chunk: with them the numbers of chunks suffice for 16 TiB.
+const FRAME_BITS: u32 = FRAMES.ilog2();
+
+impl Partial {
+    fn new((chunk, frame): SpanId, free: u32) -> Partial {
+        let place = chunk << FRAME_BITS | u32::from(frame);
+        Partial { place, free }
+    }
+
+    fn span(self) -> SpanId {
+        let frame = self.place & (FRAMES - 1);
+        (self.place >> FRAME_BITS, frame as u8)
+    }
 }
 
 /// Where a piece is.
@@ -165,12 +190,12 @@ impl Frames {
         self.turn = self.turn.wrapping_add(1);
         let from = self.turn.checked_rem(spans.len())?;
         let (before, after) = spans.split_at_checked(from)?;
-        let free = |span: &SpanId| self.span(*span).map_or(0, |span| span.free);
         let others = after.iter().chain(before).take(SPANS_SEEN);
         let fits = others
-            .filter(|span| Some(**span) != except && in_a_row(free(span), count) != 0)
+            .filter(|span| in_a_row(span.free, count) != 0 && Some(span.span()) != except)
             .take(SPANS_COMPARED);
-        fits.min_by_key(|span| free(span).count_ones()).copied()
+        let fullest = fits.min_by_key(|span| span.free.count_ones());
+        fullest.map(|span| span.span())
     }
 
     /// The bytes that a piece is charged; `size` is that of whole frames.
@@ -194,6 +219,23 @@ impl Frames {
     pub(super) fn span(&self, (chunk, frame): SpanId) -> Option<Span> {
         let chunk = self.chunks.get(chunk as usize)?;
         chunk.spans.get(usize::from(frame)).copied()
+    }
+
+    fn span_mut(&mut self, (chunk, frame): SpanId) -> Option<&mut Span> {
+        let chunk = self.chunks.get_mut(chunk as usize)?;
+        chunk.spans.get_mut(usize::from(frame))
+    }
+
+    /// How many slots of a span are free.
+    pub(super) fn free_slots(&self, span: Span) -> u32 {
+        self.free_in(span).count_ones()
+    }
+
+    /// The slots of a span that are free, a bit for each.
+    fn free_in(&self, span: Span) -> u32 {
+        let partial = self.partial.get(usize::from(span.units));
+        let listed = partial.and_then(|partial| partial.get(span.at as usize));
+        listed.map_or(0, |listed| listed.free)
     }
 
     /// So many free frames in a row, and how many of them, and of the headers if one is wanted, are
@@ -286,11 +328,11 @@ impl Frames {
         if let (Some(span), Some(partial)) = (span, self.partial.get_mut(usize::from(units))) {
             *span = Span {
                 at: partial.len() as u32,
-                free: cut(units, many).all_free(),
                 units,
                 many,
             };
-            partial.push((number, frame));
+            let free = cut(units, many).all_free();
+            partial.push(Partial::new((number, frame), free));
             self.loose += u64::from(cut(units, many).slots) * span.bytes();
             if let Some(spans) = self.spans.get_mut(usize::from(units)) {
                 *spans += 1;
@@ -300,17 +342,11 @@ impl Frames {
 
     /// Takes slots of a span that has so many free ones in a row.
     pub(super) fn take_slots(&mut self, (number, frame): SpanId, count: u8) -> Option<SpanPiece> {
-        let chunk = self.chunks.get_mut(number as usize)?;
-        let span = chunk.spans.get_mut(usize::from(frame))?;
-        let slot = in_a_row(span.free, count).trailing_zeros() as u8;
-        span.free &= !slots(slot, count);
-        let span = *span;
+        let span = self.span((number, frame))?;
+        let slot = in_a_row(self.free_in(span), count).trailing_zeros() as u8;
+        self.take_of_span(span, slot, count);
+        let chunk = self.chunks.get(number as usize)?;
         let start = usize::from(slot) * span.bytes() as usize;
-        let (header, bytes) = (chunk.at(frame, start), chunk.at(frame, start + HEADER));
-        self.loose -= u64::from(count) * span.bytes();
-        if span.free == 0 {
-            self.forget_partial(span);
-        }
         let place = Location {
             chunk: number,
             frame,
@@ -319,30 +355,37 @@ impl Frames {
         };
         Some(SpanPiece {
             place,
-            header,
-            bytes,
+            header: chunk.at(frame, start),
+            bytes: chunk.at(frame, start + HEADER),
         })
     }
 
     /// Takes the free slots right below a piece, for it to move down by as many; says how many.
     pub(super) fn take_below(&mut self, place: Location) -> u8 {
-        let Some(chunk) = self.chunks.get_mut(place.chunk as usize) else {
-            return 0;
-        };
-        let Some(span) = chunk.spans.get_mut(usize::from(place.frame)) else {
+        let Some(span) = self.span((place.chunk, place.frame)) else {
             return 0;
         };
         let below = u32::BITS - u32::from(place.slot);
-        let count = (span.free.checked_shl(below).unwrap_or(0)).leading_ones() as u8;
+        let free = self.free_in(span);
+        let count = (free.checked_shl(below).unwrap_or(0)).leading_ones() as u8;
         if count > 0 {
-            span.free &= !slots(place.slot - count, count);
-            let span = *span;
-            self.loose -= u64::from(count) * span.bytes();
-            if span.free == 0 {
-                self.forget_partial(span);
-            }
+            self.take_of_span(span, place.slot - count, count);
         }
         count
+    }
+
+    /// Takes so many free slots of a span from one on.
+    fn take_of_span(&mut self, span: Span, slot: u8, count: u8) {
+        let partial = self.partial.get_mut(usize::from(span.units));
+        let listed = partial.and_then(|partial| partial.get_mut(span.at as usize));
+        let Some(listed) = listed else {
+            return;
+        };
+        listed.free &= !slots(slot, count);
+        self.loose -= u64::from(count) * span.bytes();
+        if listed.free == 0 {
+            self.forget_partial(span);
+        }
     }
 
     /// Takes a span off the list of those with free slots.
@@ -350,12 +393,15 @@ impl Frames {
         let Some(partial) = self.partial.get_mut(usize::from(span.units)) else {
             return;
         };
-        partial.swap_remove(span.at as usize);
-        if let Some(&(moved, frame)) = partial.get(span.at as usize)
-            && let Some(moved) = self.chunks.get_mut(moved as usize)
-            && let Some(moved) = moved.spans.get_mut(usize::from(frame))
-        {
-            moved.at = span.at;
+        if span.at as usize >= partial.len() {
+            return;
+        }
+        let gone = partial.swap_remove(span.at as usize).span();
+        let moved = partial.get(span.at as usize).map(|moved| moved.span());
+        for (span, at) in [(Some(gone), Span::FULL), (moved, span.at)] {
+            if let Some(span) = span.and_then(|span| self.span_mut(span)) {
+                span.at = at;
+            }
         }
     }
 
@@ -406,18 +452,20 @@ impl Frames {
     /// Gives slots back, and says how many frames are free with them if they were the last of their
     /// span.
     pub(super) fn give_slot_back(&mut self, place: Location) -> Option<u32> {
+        let id = (place.chunk, place.frame);
         let chunk = self.chunks.get_mut(place.chunk as usize)?;
         let span = chunk.spans.get_mut(usize::from(place.frame))?;
         let partial = self.partial.get_mut(usize::from(span.units))?;
-        if span.free == 0 {
+        if span.at == Span::FULL {
             span.at = partial.len() as u32;
-            partial.push((place.chunk, place.frame));
+            partial.push(Partial::new(id, 0));
         }
-        span.free |= slots(place.slot, place.slots);
-        let span = *span;
+        let listed = partial.get_mut(span.at as usize)?;
+        listed.free |= slots(place.slot, place.slots);
+        let (span, free) = (*span, listed.free);
         self.loose += u64::from(place.slots) * span.bytes();
         let cut = cut(span.units, span.many);
-        (span.free == cut.all_free()).then(|| {
+        (free == cut.all_free()).then(|| {
             self.forget_partial(span);
             if let Some(spans) = self.spans.get_mut(usize::from(span.units)) {
                 *spans -= 1;

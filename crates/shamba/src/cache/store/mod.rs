@@ -36,7 +36,6 @@ use crate::budget::{
 };
 use crate::fs::PAGE;
 pub(crate) use block::Block;
-use chunk::Span;
 pub(in crate::cache) use frame_run::FrameRun;
 use frames::{Frames, Location, SpanPiece};
 pub(in crate::cache) use layout::HEADER;
@@ -210,10 +209,9 @@ impl Store {
         let span = frames.span((place.chunk, place.frame))?;
         // A roomier one would have to be charged.
         let here = Some((place.chunk, place.frame));
-        let free = |span: Span| span.free.count_ones();
         if let Some(better) = frames.fullest(span.units, place.slots, here)
             // So nothing is moved to and fro.
-            && frames.span(better).map_or(0, free) < free(span)
+            && frames.free_slots(frames.span(better)?) < frames.free_slots(span)
         {
             return frames
                 .take_slots(better, place.slots)
