@@ -45,6 +45,7 @@ impl Partition {
     /// Page reads per window that the partition's visits cost, but for the data pages of keys that
     /// are found and of scans: the cheaper of going to index and data at once, and of reading the
     /// missing module first.
+    #[inline]
     #[must_use]
     pub fn reads(&self) -> f32 {
         let Visits {
@@ -88,6 +89,7 @@ impl Partition {
     /// [`Self::value_of_filter`] where it is known what the part does beside the others: of the
     /// empty visits, `pass` get by the modules in memory without it and `passing` with it, and
     /// `missing` is what is missing of its module anyway. Read from storage it does as much.
+    #[inline]
     #[must_use]
     pub fn value_of_part(&self, passing: f32, missing: Missing) -> f32 {
         let fpr = (passing / self.pass.max(f32::MIN_POSITIVE)).min(1.0);
@@ -244,6 +246,7 @@ impl Prior {
     /// posterior of a gamma prior with this mean and spread (empirical Bayes: Robbins 1956; the
     /// gamma-Poisson form of Efron and Morris 1973). Between the mean, where all are alike, and
     /// the count itself, where they differ by more than chance.
+    #[inline]
     #[must_use]
     pub fn expect(&self, count: f32) -> f32 {
         // Chance is half of what it is for a Poisson count.
@@ -263,6 +266,7 @@ impl Prior {
 /// and again a column turns away all visits or none, and the counts soon tell. This project's own
 /// rule: a choice between two hypotheses in place of a mean over both, which would let single
 /// visits of cold partitions count.
+#[inline]
 #[must_use]
 pub fn unless_refuted(expected: f32, counted: f32) -> f32 {
     /// Standard deviations. With half of it the model is refuted by chance: 3 % more is read where
@@ -362,6 +366,7 @@ pub fn accesses_at_first(count: f32, windows: f32, fewer: Option<f32>) -> f32 {
 /// mean distance once in e^4 = 55 times; who rests longer is taken for one that comes as seldom as
 /// that rest says, so that what was hot for long need not be forgotten as slowly. This project's
 /// own rule.
+#[inline]
 #[must_use]
 pub fn after_rest(expected: f32, windows: f32) -> f32 {
     /// Mean distances that a rest may last. With half of it pages are forgotten by chance, and up

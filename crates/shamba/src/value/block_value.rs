@@ -25,6 +25,7 @@ impl PartitionView<'_> {
 
     /// What a block is worth, of so many columns; of a block of columns, what the last of them is
     /// worth, of which `evidence` is known.
+    #[inline]
     pub(super) fn value_of(
         &self,
         kind: BlockKind,
@@ -49,6 +50,7 @@ impl PartitionView<'_> {
     }
 
     /// What the last of so many columns of a module is worth, or a block without columns.
+    #[inline]
     pub(super) fn value_of_column(&self, number: u8, columns: u8, evidence: ColumnEvidence) -> f32 {
         let Some(module) = self.modules.get(usize::from(number)) else {
             return 0.0;

@@ -77,7 +77,7 @@ impl PartitionView<'_> {
             pass *= if read {
                 module.fpr_of(module.columns)
             } else {
-                self.fpr_of(number, module)
+                self.fpr_of(number)
             };
         }
         while by_value && let Some(number) = self.best_to_read(&probed, false) {
@@ -85,7 +85,7 @@ impl PartitionView<'_> {
             else {
                 break;
             };
-            let before = self.fpr_of(number, module);
+            let before = self.fpr_of(number);
             pass *= module.fpr_of(module.columns) / before.max(f32::MIN_POSITIVE);
             *probed = module.columns;
         }

@@ -17,13 +17,32 @@ pub(crate) struct ModuleGeometry {
 
 impl ModuleGeometry {
     /// The chance that so many columns let an absent key pass.
+    #[inline]
     pub(super) fn fpr_of(&self, columns: u8) -> f32 {
-        self.fpr.powi(i32::from(columns))
+        power(self.fpr, columns)
     }
 
     /// The chance that an absent key passes what is missing beside so many columns.
+    #[inline]
     pub(super) fn fpr_without(&self, columns: u8) -> f32 {
         self.fpr_of(self.columns.saturating_sub(columns))
+    }
+}
+
+/// A small power, by squaring, as `powi` has it: that is a call, and what parts of filters are worth
+/// is asked hundreds of times for one that comes in.
+#[inline]
+fn power(mut base: f32, mut exponent: u8) -> f32 {
+    let mut product = 1.0;
+    loop {
+        if exponent & 1 != 0 {
+            product *= base;
+        }
+        exponent >>= 1;
+        if exponent == 0 {
+            return product;
+        }
+        base *= base;
     }
 }
 

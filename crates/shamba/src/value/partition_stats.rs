@@ -18,7 +18,7 @@ use super::geometry::FilterGeometry;
 use super::partition_cell::{Cell, SCALE, SharedPrior, add};
 use super::policy_state::PolicyState;
 use super::rejections::{ColumnEvidence, Outcome, Rejections, best_columns};
-use super::view::{PartitionView, fpr_of_resident};
+use super::view::{PartitionView, fpr_of_all, resident_fprs};
 use crate::base::interner::unpaid_bytes;
 use crate::base::once_arc::OnceArc;
 use crate::base::pin_holder::{PinHolder, PinHolderSlot};
@@ -111,8 +111,9 @@ impl PartitionStats {
         let visits = cell.visits();
         self.refresh_priors();
         let [empty, positive, scans] = &self.priors;
+        let (modules, resident) = (&*self.geometry.modules, cell.resident());
         Some(PartitionView {
-            modules: &self.geometry.modules,
+            modules,
             visits,
             expected: Visits {
                 empty: empty.get().expect(visits.empty),
@@ -120,7 +121,8 @@ impl PartitionStats {
                 scans: scans.get().expect(visits.scans),
             },
             implied_empty: cell.implied_empty(),
-            resident: cell.resident(),
+            resident,
+            fprs: resident_fprs(modules, &resident),
             index_resident: cell.index.load(Relaxed) != 0,
             index_pages: f32::from(self.index_pages),
             price: self.policy.price(),
@@ -150,7 +152,7 @@ impl PartitionStats {
             Outcome::Found => return,
             Outcome::Rejected if weight == 1 => 0.0,
             Outcome::FalsePositive if weight == 1 => {
-                1.0 / fpr_of_resident(&self.geometry.modules, &cell.resident())
+                1.0 / fpr_of_all(resident_fprs(&self.geometry.modules, &cell.resident()))
             }
             // Where not all of the filter was probed there is but the model; and one of a sample,
             // which stands for many, would refute it.

@@ -148,6 +148,7 @@ impl PartitionView<'_> {
     /// What the last of so many columns of a module is worth, as the visits counted have it; `None`
     /// of a module without columns, and where nobody came. `others` is the partition without that
     /// module.
+    #[inline]
     pub(super) fn value_by_evidence(
         &self,
         others: &Partition,

@@ -30,6 +30,9 @@ pub(crate) struct PartitionView<'a> {
     pub(super) implied_empty: f32,
     /// Columns resident of each module, or blocks of one without columns.
     pub(super) resident: [u8; TRACKED],
+    /// The chance that what is resident of each module lets an absent key pass, as the model has
+    /// it.
+    pub(super) fprs: [f32; TRACKED],
     pub(super) index_resident: bool,
     /// Pages of the index block.
     pub(super) index_pages: f32,
@@ -45,20 +48,22 @@ pub(crate) struct PartitionView<'a> {
 }
 
 impl PartitionView<'_> {
-    /// The chance that what is resident of module `number` lets an absent key pass, as the model
-    /// has it.
-    pub(super) fn fpr_of(&self, number: usize, module: &ModuleGeometry) -> f32 {
-        resident_fpr(&self.resident, number, module)
+    /// The chance that what is resident of a module lets an absent key pass, as the model has it.
+    #[inline]
+    pub(super) fn fpr_of(&self, number: usize) -> f32 {
+        self.fprs.get(number).copied().unwrap_or(1.0)
     }
 
     /// The chance that an absent key passes all that is resident of the filter, as the model has
     /// it.
+    #[inline]
     pub(super) fn fpr(&self) -> f32 {
-        fpr_of_resident(self.modules, &self.resident)
+        fpr_of_all(self.fprs)
     }
 
     /// The part of the empty visits to expect that pass all that is resident of the filter: what
     /// the model says, unless the visits counted refute it.
+    #[inline]
     pub(super) fn observed_fpr(&self) -> f32 {
         let (fpr, empty) = (self.fpr(), self.expected.empty);
         if empty <= 0.0 {
@@ -89,6 +94,7 @@ impl PartitionView<'_> {
 
     /// The partition as the model sees it, without module `except`: the best of the other modules
     /// that are missing is the one to read.
+    #[inline]
     pub(super) fn modelled(&self, except: Option<usize>) -> Partition {
         let mut partition = Partition {
             visits: self.expected,
@@ -100,7 +106,7 @@ impl PartitionView<'_> {
             if Some(number) == except {
                 continue;
             }
-            let fpr = self.fpr_of(number, module);
+            let fpr = self.fpr_of(number);
             partition.pass *= fpr;
             let rest = module.fpr_of(module.columns) / fpr.max(1e-9);
             if rest < LETS_ALL_PASS && partition.missing.is_none_or(|best| rest < best.pass) {
@@ -128,24 +134,27 @@ impl PartitionView<'_> {
     }
 }
 
-/// The chance that what is resident of module `number` lets an absent key pass, as the model has
-/// it.
-fn resident_fpr(resident: &[u8; TRACKED], number: usize, module: &ModuleGeometry) -> f32 {
-    let Some(resident) = resident.get(number) else {
-        return 1.0;
-    };
-    match module.columns {
-        0 | 1 => {
-            let share = (f32::from(*resident) / f32::from(module.blocks.max(1))).min(1.0);
-            1.0 - share * (1.0 - module.fpr)
-        }
-        _ => module.fpr_of(*resident),
+/// The chance that what is resident of each module lets an absent key pass, as the model has it.
+#[inline]
+pub(super) fn resident_fprs(
+    modules: &[ModuleGeometry],
+    resident: &[u8; TRACKED],
+) -> [f32; TRACKED] {
+    let mut fprs = [1.0; TRACKED];
+    for ((fpr, module), resident) in fprs.iter_mut().zip(modules).zip(resident) {
+        *fpr = match module.columns {
+            0 | 1 => {
+                let share = (f32::from(*resident) / f32::from(module.blocks.max(1))).min(1.0);
+                1.0 - share * (1.0 - module.fpr)
+            }
+            _ => module.fpr_of(*resident),
+        };
     }
+    fprs
 }
 
-/// The chance that an absent key passes all that is resident of a filter, as the model has it.
-pub(super) fn fpr_of_resident(modules: &[ModuleGeometry], resident: &[u8; TRACKED]) -> f32 {
-    let modules = modules.iter().enumerate();
-    let fpr = modules.map(|(number, module)| resident_fpr(resident, number, module));
-    fpr.product::<f32>().max(1e-9)
+/// The chance that an absent key passes what these let pass each.
+#[inline]
+pub(super) fn fpr_of_all(fprs: [f32; TRACKED]) -> f32 {
+    fprs.into_iter().product::<f32>().max(1e-9)
 }
