@@ -317,12 +317,19 @@ impl TopIndex {
     #[inline]
     pub(super) fn module(&self, index: usize, module: usize) -> Option<Range<u32>> {
         let modules = self.modules as usize;
-        let pages_of = |module| self.in_row(index, BEFORE_MODULES + module);
-        let mut start = self.start(index)? + self.in_row(index, 0)?;
-        for after in (module + 1)..modules {
-            start += pages_of(after)?;
+        if index >= self.len() || module >= modules {
+            return None;
         }
-        let pages = pages_of(module).filter(|_| module < modules)?;
+        let (starts, _, rows, _) = self.places();
+        let in_row = |column| {
+            let at = self.place_in_rows(index, column);
+            self.rows.get(&self.bytes, rows, at)
+        };
+        let mut start = self.starts.get(&self.bytes, starts, index)? + in_row(0)?;
+        for after in (module + 1)..modules {
+            start += in_row(BEFORE_MODULES + after)?;
+        }
+        let pages = in_row(BEFORE_MODULES + module)?;
         Some(start..start + pages)
     }
 }
