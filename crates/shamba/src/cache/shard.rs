@@ -488,6 +488,12 @@ impl Shard {
         self.random >> 32
     }
 
+    /// A random number below another; 0 below none.
+    #[inline]
+    fn draw_below(&mut self, len: usize) -> usize {
+        (self.draw() as u32).checked_rem(len as u32).unwrap_or(0) as usize
+    }
+
     /// A random number from 0 to 1.
     fn chance(&mut self) -> f32 {
         self.draw() as f32 / (1u64 << 32) as f32

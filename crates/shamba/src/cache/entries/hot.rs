@@ -384,10 +384,10 @@ impl HotEntries {
         Some(bytes)
     }
 
-    /// Moves a group of slots to where fewer free slots lie beside it; says whether it did.
-    pub(in crate::cache) fn repack(&mut self, drawn: usize) -> bool {
-        let group = drawn.checked_rem(self.slab.groups());
-        group.is_some_and(|group| self.slab.repack(group))
+    /// A group of slots, by any number.
+    pub(in crate::cache) fn group(&mut self, drawn: usize) -> Option<&mut Block> {
+        let group = drawn.checked_rem(self.slab.groups())?;
+        self.slab.group(group)
     }
 
     /// Takes out what is of the keyspaces that `gone` names, and gives the memory back.

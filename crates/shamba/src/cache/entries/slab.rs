@@ -246,16 +246,16 @@ impl Slab {
         (last != at).then_some(last)
     }
 
-    /// Moves a group to where fewer free slots of the store lie beside it; says whether it did. The
-    /// group of a number below [`Self::groups`], counted over all sizes.
-    pub(super) fn repack(&mut self, mut number: usize) -> bool {
+    /// The group of a number below [`Self::groups`], counted over all sizes.
+    pub(super) fn group(&mut self, mut number: usize) -> Option<&mut Block> {
         for slots in &mut self.sizes {
-            if let Some(group) = slots.groups.get_mut(number) {
-                return group.repack();
+            let groups = slots.groups.len();
+            if number < groups {
+                return slots.groups.get_mut(number);
             }
-            number -= slots.groups.len();
+            number -= groups;
         }
-        false
+        None
     }
 
     /// Drops the last group of a size if it has nothing; gives the memory it took.
@@ -417,7 +417,9 @@ mod tests {
             let dropped = slab.drop_empty_group(at.size());
             assert_eq!(slab.groups(), before - usize::from(dropped.is_some()));
             assert_ne!(dropped, Some(0));
-            slab.repack(seed % (slab.groups() + 1));
+            if let Some(group) = slab.group(seed % (slab.groups() + 1)) {
+                group.repack();
+            }
             for (value, at) in &places {
                 assert_eq!(slab.get(*at).unwrap()[..4], value.to_le_bytes());
             }

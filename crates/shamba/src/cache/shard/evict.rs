@@ -22,6 +22,9 @@ pub(in crate::cache) enum Evicted {
     Held,
 }
 
+/// The most residents that are compared.
+const MOST_COMPARED: usize = 16;
+
 /// How many entries of a size are compared for each that goes with others, until a group is free.
 const ENTRIES_COMPARED: usize = 4;
 
@@ -48,6 +51,13 @@ fn is_free(block: &Block, partitions: Option<&PartitionStats>) -> bool {
         block.is_unshared()
     };
     block.is_unshared() || partitions.is_some_and(unpin_all)
+}
+
+/// Reads a block's header for nothing but that it comes near: those of some blocks drawn by chance
+/// lie far away each, and all come in the time of one.
+#[inline]
+fn bring_near(block: &Block) {
+    std::hint::black_box(block.is_unshared());
 }
 
 impl Shard {
@@ -171,7 +181,7 @@ impl Shard {
         let mut best = None;
         for drawn in 0..sample.min(len) {
             let number = if len > sample {
-                self.draw() as usize % len
+                self.draw_below(len)
             } else {
                 drawn
             };
@@ -230,17 +240,26 @@ impl Shard {
     /// Moves some blocks to where fewer free slots lie beside them, so that what goes leaves whole
     /// frames; false when none was moved.
     pub(in crate::cache) fn repack(&mut self) -> bool {
+        let len = self.residents.len();
+        let drawn: [(usize, usize); REPACKED] =
+            std::array::from_fn(|_| (self.draw_below(len), self.draw() as usize));
+        for (at, group) in drawn {
+            if let Some(entry) = self.residents.get(at) {
+                bring_near(&entry.block);
+            }
+            if let Some(group) = self.entries.group(group) {
+                bring_near(group);
+            }
+        }
         let mut moved = false;
-        for _ in 0..REPACKED {
-            let at = (self.draw() as usize).checked_rem(self.residents.len());
-            let entry = at.and_then(|at| self.residents.get_mut(at));
+        for (at, group) in drawn {
+            let entry = self.residents.get_mut(at);
             if let Some(entry) =
                 entry.filter(|entry| is_free(&entry.block, entry.partitions.as_deref()))
             {
                 moved |= entry.block.repack();
             }
-            let drawn = self.draw() as usize;
-            moved |= self.entries.repack(drawn);
+            moved |= self.entries.group(group).is_some_and(Block::repack);
         }
         moved
     }
@@ -263,9 +282,14 @@ impl Shard {
         let (sample, len) = (by.sample(), self.residents.len());
         let mut best = None;
         if len > sample {
-            for _ in 0..sample {
-                let at = self.draw() as usize % len;
-                self.consider(at, by, &mut best);
+            let mut drawn = [0; MOST_COMPARED];
+            let (drawn, _) = drawn.split_at_mut(sample.min(MOST_COMPARED));
+            drawn.fill_with(|| self.draw_below(len));
+            for entry in drawn.iter().filter_map(|at| self.residents.get(*at)) {
+                bring_near(&entry.block);
+            }
+            for at in drawn {
+                self.consider(*at, by, &mut best);
             }
         }
         // A small shard is looked at as a whole, and so is one whose sample is all held: only then
