@@ -1,5 +1,5 @@
-//! Instructions per lookup and per scan with everything resident, and per put into a memtable, in
-//! user space and of one thread only. Valgrind counts them, the same on every machine and at every
+//! Instructions per lookup and per scan, with everything resident or in a budget, and per put into a
+//! memtable, in user space and of one thread only. Valgrind counts them, the same on every machine and at every
 //! run; where it is not installed, the experiment says so and measures nothing.
 pub(crate) mod puts;
 
@@ -19,7 +19,7 @@ use clap::builder::ArgPredicate;
 use puts::Puts;
 use std::process::Command;
 
-/// Everything is resident in so many bytes.
+/// Everything is resident in so many bytes, where no budget is said.
 const MEMORY: u64 = 4 << 30;
 
 /// What to measure.
@@ -43,6 +43,10 @@ pub struct Settings {
     /// fills. Engines other than shamba have the first two.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub puts: Vec<Puts>,
+    /// Memory for lookups and scans, in percent of RocksDB's filters and indexes; everything is
+    /// resident where nothing is said.
+    #[arg(long)]
+    pub budget: Option<f64>,
     /// Lookups before measuring: enough to read everything. (Before scans everything is scanned.)
     #[arg(long, default_value_t = 1_000_000)]
     pub warm_up: u64,
@@ -169,7 +173,7 @@ pub fn run(settings: &Settings, note: &mut dyn FnMut(String)) -> Result<Report> 
         return Err(Error::InvalidSetting(what.into()));
     }
     let mut report = Report::titled(
-        "Instructions per lookup, scan or put in user space, everything resident (pages tell whether it is)",
+        "Instructions per lookup, scan or put in user space (pages tell whether everything is resident)",
     );
     let lookups = settings
         .positives
@@ -222,7 +226,8 @@ fn read(
     };
     let measured = (settings.measured / entries).max(1);
     let base = settings.store.base(engine);
-    let trial = Trial::lookups(base, MEMORY, positive, Distribution::Uniform)
+    let memory = (settings.budget).map_or(MEMORY, |percent| settings.store.budget(percent));
+    let trial = Trial::lookups(base, memory, positive, Distribution::Uniform)
         .lasting((settings.warm_up, measured))
         .on(Device::Disk);
     let dir = settings.store.loaded(engine, note)?;
