@@ -1,6 +1,7 @@
-//! Instructions per lookup and per scan, with everything resident or in a budget, and per put into a
-//! memtable, in user space and of one thread only. Valgrind counts them, the same on every machine and at every
-//! run; where it is not installed, the experiment says so and measures nothing.
+//! Instructions per lookup and per scan, with everything resident or in a budget, and per put into
+//! a memtable, in user space and of one thread only. Valgrind counts them, the same on every
+//! machine and at every run; where it is not installed, the experiment says so and measures
+//! nothing.
 pub(crate) mod puts;
 
 use super::{Target, named};

@@ -489,7 +489,6 @@ impl Shard {
     }
 
     /// A random number below another; 0 below none.
-    #[inline]
     fn draw_below(&mut self, len: usize) -> usize {
         (self.draw() as u32).checked_rem(len as u32).unwrap_or(0) as usize
     }

@@ -29,8 +29,8 @@ impl ModuleGeometry {
     }
 }
 
-/// A small power, by squaring, as `powi` has it: that is a call, and what parts of filters are worth
-/// is asked hundreds of times for one that comes in.
+/// A small power, by squaring, as `powi` has it: that is a call, and what parts of filters are
+/// worth is asked hundreds of times for one that comes in.
 #[inline]
 fn power(mut base: f32, mut exponent: u8) -> f32 {
     let mut product = 1.0;

@@ -8,8 +8,7 @@
 
 use std::ptr::NonNull;
 
-use super::frames::Partial;
-use super::layout::UNIT;
+use super::layout::{SpanId, UNIT};
 use crate::base::pages::Pages;
 use crate::fs::PAGE;
 
@@ -45,6 +44,31 @@ impl Span {
     /// Bytes of a slot.
     pub(super) fn bytes(self) -> u64 {
         u64::from(self.units) * UNIT as u64
+    }
+}
+
+/// A span with free slots, in the list of those of its size. The slots are known here and not with
+/// the span itself, for whoever compares spans to see many of them side by side.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Partial {
+    /// The number of its chunk, and in the lower bits its first frame.
+    place: u32,
+    /// A bit for each free slot.
+    pub(super) free: u32,
+}
+
+/// Bits of the number of a frame in a chunk: with them the numbers of chunks suffice for 16 TiB.
+const FRAME_BITS: u32 = FRAMES.ilog2();
+
+impl Partial {
+    pub(super) fn new((chunk, frame): SpanId, free: u32) -> Partial {
+        let place = chunk << FRAME_BITS | u32::from(frame);
+        Partial { place, free }
+    }
+
+    pub(super) fn span(self) -> SpanId {
+        let frame = self.place & (FRAMES - 1);
+        (self.place >> FRAME_BITS, frame as u8)
     }
 }
 

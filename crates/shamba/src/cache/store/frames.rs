@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use super::chunk::{Chunk, FRAMES, MOST_RUN, Span};
+use super::chunk::{Chunk, MOST_RUN, Partial, Span};
 use super::layout::{HEADER, SpanId};
 use super::size::{Cut, FEW_SPANS, MOST_UNITS, Size, cut};
 use crate::budget::Reservation;
@@ -58,31 +58,6 @@ pub(super) struct Frames {
     next_idle: usize,
     /// What is resident beside the pieces that are taken.
     pub(super) spare: Reservation,
-}
-
-/// A span with free slots. These are known here and not with the span itself, for whoever compares
-/// spans to see many of them side by side.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Partial {
-    /// The number of its chunk, and in the lower bits its first frame.
-    place: u32,
-    /// A bit for each free slot.
-    free: u32,
-}
-
-/// Bits of the number of a frame in a chunk: with them the numbers of chunks suffice for 16 TiB.
-const FRAME_BITS: u32 = FRAMES.ilog2();
-
-impl Partial {
-    fn new((chunk, frame): SpanId, free: u32) -> Partial {
-        let place = chunk << FRAME_BITS | u32::from(frame);
-        Partial { place, free }
-    }
-
-    fn span(self) -> SpanId {
-        let frame = self.place & (FRAMES - 1);
-        (self.place >> FRAME_BITS, frame as u8)
-    }
 }
 
 /// Where a piece is.
