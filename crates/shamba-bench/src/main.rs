@@ -28,7 +28,7 @@ enum Command {
     Compare(Asked<compare::Settings>),
     /// Pages and reads per lookup under small memory budgets, in the standard setting.
     Pressure(Asked<pressure::Settings>),
-    /// Instructions per lookup and scan with everything resident, and per put into a memtable;
+    /// Instructions per lookup and scan, all resident or in a budget, and per put into a memtable;
     /// ratios to the last engine.
     Cpu(Asked<cpu::Settings>),
     /// Bytes of index for each data block, by the kind of the keys.

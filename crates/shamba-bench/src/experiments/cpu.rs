@@ -56,6 +56,13 @@ pub struct Settings {
     pub measured: u64,
 }
 
+impl Settings {
+    /// Bytes for lookups and scans.
+    fn memory(&self) -> u64 {
+        (self.budget).map_or(MEMORY, |percent| self.store.budget(percent))
+    }
+}
+
 /// What is done over and over.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 enum Work {
@@ -227,8 +234,7 @@ fn read(
     };
     let measured = (settings.measured / entries).max(1);
     let base = settings.store.base(engine);
-    let memory = (settings.budget).map_or(MEMORY, |percent| settings.store.budget(percent));
-    let trial = Trial::lookups(base, memory, positive, Distribution::Uniform)
+    let trial = Trial::lookups(base, settings.memory(), positive, Distribution::Uniform)
         .lasting((settings.warm_up, measured))
         .on(Device::Disk);
     let dir = settings.store.loaded(engine, note)?;
@@ -258,6 +264,16 @@ fn put(settings: &Settings, engine: &str, puts: Puts, note: &mut dyn FnMut(Strin
 mod tests {
     use super::*;
     use crate::experiments::settings;
+
+    #[test]
+    fn everything_is_resident_unless_a_budget_is_said() {
+        let memory = |more: &str| {
+            let given = "--engines shamba --dir databases --full-budget 40000000";
+            let settings: Settings = settings(&format!("{given} {more}"));
+            settings.memory()
+        };
+        assert_eq!([memory(""), memory("--budget 25")], [MEMORY, 10_000_000]);
+    }
 
     #[test]
     fn puts_alone_ask_for_no_lookups() {

@@ -129,7 +129,7 @@ pub struct Settings {
     pub jobs: u16,
     /// Another folder for databases of which experiments that only count count reads past the
     /// page cache: on a file system on a loop device over a file in memory these wait for nothing.
-    /// At the scale `standard` they take 12 GB.
+    /// At the scale `standard` they take 14 GB, and as many again for each further seed.
     #[arg(long)]
     pub counted: Option<PathBuf>,
     /// Go on with a run that was stopped: keep experiments that ended well, and single

@@ -24,7 +24,7 @@ use crate::value::{
 };
 
 pub(super) use evict::Evicted;
-pub(super) use ranking::{Rank, Ranking};
+pub(super) use ranking::{MOST_COMPARED, Rank, Ranking};
 
 /// While memory is plenty, one in so many uses of data pages counts, for as many. Half is twice the
 /// work, double half of it; once memory is full neither is felt.

@@ -6,7 +6,7 @@ use super::{Decision, Replacement};
 use crate::budget::short_of_memory;
 use crate::cache::entries::EntryView;
 use crate::cache::incoming::Incoming;
-use crate::cache::shard::{Evicted, Rank, Ranking, Resident, Shard};
+use crate::cache::shard::{Evicted, MOST_COMPARED, Rank, Ranking, Resident, Shard};
 use crate::cache::stats::kind_at;
 use crate::cache::{BLOCK_OVERHEAD, BlockCache};
 use crate::value::{ColumnEvidence, PartValue};
@@ -15,6 +15,8 @@ use crate::value::{ColumnEvidence, PartValue};
 /// nine times in ten. With half of it 1 % more is read where data pages are most of what is
 /// evicted; with double 1 % less, for twice the time under the shard's lock.
 const SAMPLE: usize = 12;
+
+const _: () = assert!(SAMPLE <= MOST_COMPARED);
 
 /// See [`Eviction::ExpectedReads`](super::Eviction::ExpectedReads).
 pub(super) struct ByExpectedReads;

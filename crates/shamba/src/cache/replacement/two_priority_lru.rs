@@ -10,11 +10,13 @@ use crate::cache::BlockCache;
 use crate::cache::entries::EntryView;
 use crate::cache::incoming::Incoming;
 use crate::cache::priority::Priority;
-use crate::cache::shard::{Evicted, Rank, Ranking, Resident, Shard};
+use crate::cache::shard::{Evicted, MOST_COMPARED, Rank, Ranking, Resident, Shard};
 
 /// How many residents an eviction compares, which is cheap: the least of sixteen is nearly the
 /// least recently used. With half of it up to 1 % more is read, with double up to .6 % less.
 const SAMPLE: usize = 16;
+
+const _: () = assert!(SAMPLE <= MOST_COMPARED);
 
 /// Everything of low priority ranks lower than this, and nothing else: recency is from 0 to 1/2.
 /// Any number from 1/2 on says the same.

@@ -1,7 +1,7 @@
 //! What goes when room is needed: of a few random residents the part that ranks lowest. With the
 //! shard locked.
 
-use super::ranking::{Rank, Ranking};
+use super::ranking::{MOST_COMPARED, Rank, Ranking};
 use super::{ENTRY_OVERHEAD, Resident, Shard, SlotAt, SlotSize};
 use crate::cache::Block;
 use crate::cache::stats::kind_at;
@@ -21,9 +21,6 @@ pub(in crate::cache) enum Evicted {
     /// Nothing can go.
     Held,
 }
-
-/// The most residents that are compared.
-const MOST_COMPARED: usize = 16;
 
 /// How many entries of a size are compared for each that goes with others, until a group is free.
 const ENTRIES_COMPARED: usize = 4;

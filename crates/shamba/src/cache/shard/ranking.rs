@@ -11,9 +11,12 @@ pub(in crate::cache) struct Rank {
     pub(in crate::cache) columns_left: u8,
 }
 
+/// The most residents that an eviction compares.
+pub(in crate::cache) const MOST_COMPARED: usize = 16;
+
 /// Ranks residents. Stateless and thread-safe.
 pub(in crate::cache) trait Ranking: Sync {
-    /// How many residents an eviction compares.
+    /// How many residents an eviction compares: [`MOST_COMPARED`] at most.
     fn sample(&self) -> usize;
 
     /// The rank of a resident block.

@@ -245,6 +245,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_place_in_the_list_names_any_span() {
+        let last = (1 << (u32::BITS - FRAME_BITS)) - 1;
+        for span in [(0, 1), (1, 0), (last, 63)] {
+            assert_eq!(Partial::new(span, 5).span(), span);
+        }
+        assert_eq!(size_of::<Partial>(), size_of::<SpanId>());
+    }
+
+    #[test]
     fn runs_are_found_where_frames_are_free_in_a_row() {
         let mut chunk = Chunk::new();
         assert_eq!(chunk.find(1), Some((1, 1)));
